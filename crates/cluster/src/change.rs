@@ -42,6 +42,15 @@ impl Change {
         self.edits.is_empty()
     }
 
+    /// The id of node `me` after this change.
+    pub fn id_after(&self, me: NodeId) -> NodeId {
+        let renamed = self.edits.iter().rev().find_map(|edit| match edit {
+            Edit::RenameNode { from, to } if *from == me => Some(*to),
+            _ => None,
+        });
+        renamed.unwrap_or(me)
+    }
+
     /// Adds an edit.
     pub fn with(mut self, edit: Edit) -> Change {
         self.edits.push(edit);

@@ -1,6 +1,6 @@
 //! What CLUSTER NODES, SLOTS, SHARDS, REPLICAS and INFO show: texts and data, no replies.
 
-use crate::id::NodeId;
+use crate::id::{NodeId, ShardId};
 use crate::map::{Health, Map, Node, Role, State};
 use crate::settings::{Preferred, Settings, Via};
 use crate::slots::{Slot, SlotRange, SlotSet};
@@ -27,6 +27,7 @@ pub struct OwnedRange<'a> {
 /// A shard in CLUSTER SHARDS.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shard<'a> {
+    pub id: ShardId,
     pub slots: Vec<SlotRange>,
     /// Its primary first.
     pub nodes: Vec<&'a Node>,
@@ -38,7 +39,7 @@ pub struct Reached<'a> {
     /// None: the endpoint that the client used.
     pub endpoint: Option<&'a str>,
     pub port: u16,
-    /// Names that are not the endpoint.
+    /// Other facts: names that are not the endpoint, the availability zone.
     pub others: Vec<(&'static str, &'a str)>,
 }
 
@@ -148,6 +149,9 @@ impl<'a> View<'a> {
         if preferred != Preferred::HostName && !addresses.host_name.is_empty() {
             others.push(("hostname", addresses.host_name.as_str()));
         }
+        if !node.zone.is_empty() {
+            others.push(("availability-zone", node.zone.as_str()));
+        }
         Reached { endpoint, port: addresses.port_for(via), others }
     }
 
@@ -160,7 +164,11 @@ impl<'a> View<'a> {
             let owned = nodes.iter().map(|node| self.map.slots_of(node.id));
             owned.map(|slots| slots.ranges()).find(|ranges| !ranges.is_empty()).unwrap_or_default()
         };
-        shards.map(|nodes| Shard { slots: owned(nodes), nodes: nodes.to_vec() }).collect()
+        let shard = |nodes: &[&'a Node]| {
+            let id = nodes[0].shard;
+            Shard { id, slots: owned(nodes), nodes: nodes.to_vec() }
+        };
+        shards.map(shard).collect()
     }
 
     /// `online`, `fail` or `loading` in CLUSTER SHARDS.
@@ -183,23 +191,45 @@ impl<'a> View<'a> {
             State::Fail => "fail",
         };
         let myself = map.node(self.me).expect("the map has this node");
-        let fields: [(&str, &dyn std::fmt::Display); 12] = [
+        let failed = |health| nodes_with(map, health, false);
+        let voting = |health| nodes_with(map, health, true);
+        let fields: [(&str, &dyn std::fmt::Display); 13] = [
             ("cluster_state", &state),
             ("cluster_slots_assigned", &map.slots_assigned()),
             ("cluster_slots_ok", &by_health[Health::Ok as usize]),
             ("cluster_slots_pfail", &by_health[Health::Suspected as usize]),
             ("cluster_slots_fail", &by_health[Health::Failed as usize]),
+            ("cluster_nodes_pfail", &failed(Health::Suspected)),
+            ("cluster_nodes_fail", &failed(Health::Failed)),
+            ("cluster_voting_nodes_pfail", &voting(Health::Suspected)),
+            ("cluster_voting_nodes_fail", &voting(Health::Failed)),
             ("cluster_known_nodes", &map.nodes().len()),
             ("cluster_size", &map.size()),
             ("cluster_current_epoch", &map.current_epoch),
             ("cluster_my_epoch", &self.epoch(myself)),
-            // There is no bus between the nodes.
-            ("cluster_stats_messages_sent", &0),
-            ("cluster_stats_messages_received", &0),
-            ("total_cluster_links_buffer_limit_exceeded", &0),
         ];
-        fields.iter().map(|(name, value)| format!("{name}:{value}\r\n")).collect()
+        // There is no bus between the nodes, so these counters stay 0.
+        let zeros = [
+            "cluster_stats_messages_sent",
+            "cluster_stats_messages_received",
+            "cluster_stats_bytes_sent",
+            "cluster_stats_bytes_received",
+            "cluster_stats_pubsub_bytes_sent",
+            "cluster_stats_pubsub_bytes_received",
+            "cluster_stats_module_bytes_sent",
+            "cluster_stats_module_bytes_received",
+            "total_cluster_links_buffer_limit_exceeded",
+        ];
+        let zeros = zeros.iter().map(|name| format!("{name}:0\r\n"));
+        fields.iter().map(|(name, value)| format!("{name}:{value}\r\n")).chain(zeros).collect()
     }
+}
+
+/// How many nodes have this health; `voting`: of the primaries with slots.
+fn nodes_with(map: &Map, health: Health, voting: bool) -> usize {
+    let nodes = map.nodes().iter().zip(map.slot_counts());
+    let counted = nodes.filter(|(node, slots)| node.health == health && (!voting || *slots > 0));
+    counted.count()
 }
 
 fn flags(node: &Node, is_me: bool) -> String {

@@ -3,7 +3,7 @@
 use super::Scene;
 use crate::arguments;
 use crate::change::{Change, Edit};
-use crate::refusal::{Refusal, refusal, refusal_with};
+use crate::refusal::{Refusal, c_string, refusal, refusal_with};
 use crate::slots::SlotSet;
 use std::net::IpAddr;
 use weft_base::num::parse_i64;
@@ -29,10 +29,17 @@ impl Scene<'_> {
                 parse_i64(bus).ok_or_else(|| refusal_with("Invalid bus port specified: ", bus))?
             }
         };
-        let is_address = std::str::from_utf8(host).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok());
         let is_port = |port| (1..=i64::from(u16::MAX)).contains(&port);
-        if !is_address || !is_port(base) || !is_port(bus) {
-            let text = [c_string_of(host), b":".as_slice(), port].concat();
+        if !is_port(base) {
+            return Err(refusal("Port number is out of range"));
+        }
+        if !is_port(bus) {
+            return Err(refusal("Cluster bus port number is out of range"));
+        }
+        let host = c_string(host);
+        let is_address = std::str::from_utf8(host).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok());
+        if !is_address {
+            let text = [host, b":".as_slice(), port].concat();
             return Err(refusal_with("Invalid node address specified: ", &text));
         }
         Err(refusal(NO_STORE))
@@ -56,6 +63,9 @@ impl Scene<'_> {
     pub(super) fn replicate(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
         let node = match *args {
             [id] => arguments::node(self.map, id, "Unknown node ")?,
+            [no, one] if is_one_of(no, &["no"]) && is_one_of(one, &["one"]) => {
+                return self.replicate_none();
+            }
             _ => return Err(Refusal::Form),
         };
         if node.id == self.myself.id {
@@ -73,12 +83,18 @@ impl Scene<'_> {
         Err(refusal(NO_STORE))
     }
 
+    fn replicate_none(&self) -> Result<Change, Refusal> {
+        match self.myself.is_primary() {
+            true => Ok(self.change()),
+            false => Err(refusal(NO_STORE)),
+        }
+    }
+
     pub(super) fn fail_over(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
         match *args {
             [] => {}
             [word] if is_one_of(word, &["force", "takeover"]) => {}
-            [_] => return Err(Refusal::Syntax),
-            _ => return Err(Refusal::Form),
+            _ => return Err(Refusal::Syntax),
         }
         if self.myself.is_primary() {
             return Err(refusal("You should send CLUSTER FAILOVER to a replica"));
@@ -128,10 +144,7 @@ impl Scene<'_> {
             return Err(refusal(text));
         }
         let (node, [new_id, new_shard]) = (self.myself.id, self.facts.new_ids);
-        let mut change = self.change();
-        if !self.myself.is_primary() {
-            change = change.with(Edit::BecomePrimary { node, shard: new_shard });
-        }
+        let mut change = self.change().with(Edit::BecomePrimary { node, shard: new_shard });
         for slot in self.myself.migrating.keys() {
             change = change.with(Edit::SetMigrating { node, slot: *slot, to: None });
         }
@@ -154,8 +167,4 @@ impl Scene<'_> {
 
 fn is_one_of(word: &[u8], words: &[&str]) -> bool {
     words.iter().any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
-}
-
-fn c_string_of(bytes: &[u8]) -> &[u8] {
-    crate::refusal::c_string(bytes)
 }

@@ -15,14 +15,15 @@ impl Scene<'_> {
         if !self.myself.is_primary() {
             return Err(refusal("Please use SETSLOT only with masters."));
         }
-        let slot = arguments::slot(args[0])?;
-        let is = |word: &str| args[1].eq_ignore_ascii_case(word.as_bytes());
+        let [slot, action, ..] = args else { return Err(Refusal::Form) };
+        let slot = arguments::slot(slot)?;
+        let is = |word: &str| action.eq_ignore_ascii_case(word.as_bytes());
         match args.get(2) {
             Some(other) if is("migrating") => {
                 if !self.owns(slot) {
                     return Err(refusal(format!("I'm not the owner of hash slot {slot}")));
                 }
-                let to = self.other_end(other, "I don't know about node ")?.id;
+                let to = self.other_end(other)?.id;
                 self.check_options(&args[3..])?;
                 let node = self.myself.id;
                 Ok(self.change().with(Edit::SetMigrating { node, slot, to: Some(to) }))
@@ -31,13 +32,13 @@ impl Scene<'_> {
                 if self.owns(slot) {
                     return Err(refusal(format!("I'm already the owner of hash slot {slot}")));
                 }
-                let from = self.other_end(other, "I don't know about node ")?.id;
+                let from = self.other_end(other)?.id;
                 self.check_options(&args[3..])?;
                 let node = self.myself.id;
                 Ok(self.change().with(Edit::SetImporting { node, slot, from: Some(from) }))
             }
             Some(other) if is("node") => {
-                let owner = self.other_end(other, "Unknown node ")?;
+                let owner = self.primary(other, "Unknown node ")?;
                 let leaves = self.owns(slot) && owner.id != self.myself.id;
                 if leaves && (self.facts.keys_in_slot)(slot) > 0 {
                     return Err(refusal(format!(
@@ -58,8 +59,17 @@ impl Scene<'_> {
         }
     }
 
+    /// The other node between which and this one a slot moves.
+    fn other_end(&self, arg: &[u8]) -> Result<&Node, Refusal> {
+        let node = self.primary(arg, "I don't know about node ")?;
+        match node.id == self.myself.id {
+            true => Err(refusal("Target node is myself")),
+            false => Ok(node),
+        }
+    }
+
     /// The node with the id `arg`, which must be a primary.
-    fn other_end(&self, arg: &[u8], text: &str) -> Result<&Node, Refusal> {
+    fn primary(&self, arg: &[u8], text: &str) -> Result<&Node, Refusal> {
         let node = arguments::node(self.map, arg, text)?;
         match node.is_primary() {
             true => Ok(node),
