@@ -1,0 +1,4 @@
+//! Cluster mode: one node, compared with a cluster of one Valkey node.
+
+mod commands;
+mod restart;
