@@ -4,7 +4,7 @@
 //! Valkey's `getNodeByQuery` does.
 
 use crate::id::NodeId;
-use crate::map::{Addresses, Map, Node, Role, State, Transit};
+use crate::map::{Addresses, Map, Node, Role, State};
 use crate::settings::{Preferred, Settings, Via};
 use crate::slots::{Slot, SlotSet};
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ pub struct Routes {
     serves: SlotSet,
     owners: Box<[u16]>,
     nodes: Vec<(NodeId, Addresses)>,
-    transits: BTreeMap<Slot, Transit>,
+    migrating: BTreeMap<Slot, NodeId>,
+    importing: BTreeMap<Slot, NodeId>,
     me: NodeId,
     role: Role,
     state: State,
@@ -54,6 +55,13 @@ pub struct KeysFound {
     pub crosses_databases: bool,
 }
 
+/// A slot that is moving, as a request sees it.
+#[derive(Clone, Copy)]
+enum Transit {
+    MigratingTo(NodeId),
+    Importing,
+}
+
 /// Where a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
@@ -81,13 +89,15 @@ impl Routes {
         let mut serves = SlotSet::default();
         if state == State::Ok && myself.is_primary() {
             serves = map.slots_of(me);
-            myself.transits.keys().for_each(|slot| _ = serves.remove(*slot));
+            let moving = myself.migrating.keys().chain(myself.importing.keys());
+            moving.for_each(|slot| _ = serves.remove(*slot));
         }
         Routes {
             serves,
             owners,
             nodes: nodes.iter().map(|node| (node.id, node.addresses.clone())).collect(),
-            transits: myself.transits.clone(),
+            migrating: myself.migrating.clone(),
+            importing: myself.importing.clone(),
             me,
             role: myself.role,
             state,
@@ -150,7 +160,7 @@ impl Routes {
                     _ => Verdict::TryAgain,
                 };
             }
-            Some(Transit::ImportingFrom(_)) if asker.asking => {
+            Some(Transit::Importing) if asker.asking => {
                 let half = keys.several && keys.missing > 0;
                 return if half { Verdict::TryAgain } else { Verdict::Here };
             }
@@ -167,7 +177,7 @@ impl Routes {
             return Verdict::Down;
         }
         let Some((owner, addresses)) = self.owner(slot) else { return Verdict::Unbound };
-        let imported = matches!(self.transits.get(&slot), Some(Transit::ImportingFrom(_)));
+        let imported = self.importing.contains_key(&slot);
         let reads = asker.readonly && !asker.writes && self.role == Role::ReplicaOf(owner);
         match owner == self.me || imported || reads {
             true => Verdict::Here,
@@ -192,16 +202,14 @@ impl Routes {
         if !self.is_primary() && !asker.readonly {
             return None;
         }
-        let transit = *self.transits.get(&slot)?;
         let primary = match self.role {
             Role::Primary => self.me,
             Role::ReplicaOf(primary) => primary,
         };
-        match transit {
-            Transit::MigratingTo(_) => {
-                self.owner(slot).is_some_and(|(owner, _)| owner == primary).then_some(transit)
-            }
-            Transit::ImportingFrom(_) => Some(transit),
+        let owned = self.owner(slot).is_some_and(|(owner, _)| owner == primary);
+        match self.migrating.get(&slot) {
+            Some(to) if owned => Some(Transit::MigratingTo(*to)),
+            _ => self.importing.get(&slot).map(|_| Transit::Importing),
         }
     }
 

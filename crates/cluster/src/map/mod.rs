@@ -4,7 +4,7 @@
 
 mod node;
 
-pub use node::{Addresses, Health, Node, Role, Transit};
+pub use node::{Addresses, Health, Node, Role};
 
 use crate::id::NodeId;
 use crate::settings::Settings;
@@ -74,7 +74,7 @@ impl Map {
         }
     }
 
-    /// Removes a node. Its slots have no owner afterwards.
+    /// Removes a node. Its slots have no owner afterwards, and none moves to it or from it.
     pub fn remove_node(&mut self, id: NodeId) -> Option<Node> {
         let at = self.index(id)?;
         self.shift_owners(|owner| match usize::from(owner).cmp(&at) {
@@ -82,6 +82,10 @@ impl Map {
             std::cmp::Ordering::Equal => NOBODY,
             std::cmp::Ordering::Greater => owner - 1,
         });
+        for node in &mut self.nodes {
+            node.migrating.retain(|_, to| *to != id);
+            node.importing.retain(|_, from| *from != id);
+        }
         Some(self.nodes.remove(at))
     }
 
@@ -93,6 +97,12 @@ impl Map {
     /// The node that owns `slot`.
     pub fn owner(&self, slot: Slot) -> Option<&Node> {
         self.nodes.get(usize::from(self.owners[usize::from(slot)]))
+    }
+
+    /// The index of that node in [`Map::nodes`].
+    pub fn owner_index(&self, slot: Slot) -> Option<usize> {
+        let owner = self.owners[usize::from(slot)];
+        (owner != NOBODY).then_some(usize::from(owner))
     }
 
     /// Gives `slot` to a node of the map, or to none.
@@ -108,6 +118,22 @@ impl Map {
         (0..SLOTS as Slot)
             .filter(|slot| usize::from(self.owners[usize::from(*slot)]) == at)
             .collect()
+    }
+
+    /// Gives a node another id, with all that refers to it.
+    pub fn rename_node(&mut self, from: NodeId, to: NodeId) {
+        let slots = self.slots_of(from);
+        let Some(node) = self.node(from).cloned() else { return };
+        self.put_node(Node { id: to, ..node });
+        slots.iter().for_each(|slot| self.set_owner(slot, Some(to)));
+        for node in &mut self.nodes {
+            if node.role == Role::ReplicaOf(from) {
+                node.role = Role::ReplicaOf(to);
+            }
+            let moves = node.migrating.values_mut().chain(node.importing.values_mut());
+            moves.filter(|id| **id == from).for_each(|id| *id = to);
+        }
+        self.remove_node(from);
     }
 
     /// How many slots each node owns, in the order of [`Map::nodes`].

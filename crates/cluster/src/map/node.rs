@@ -41,13 +41,6 @@ pub enum Health {
     Failed,
 }
 
-/// A slot that is moving, as one of its two nodes sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transit {
-    MigratingTo(NodeId),
-    ImportingFrom(NodeId),
-}
-
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
@@ -57,6 +50,8 @@ pub struct Node {
     pub zone: String,
     pub role: Role,
     pub health: Health,
+    /// Its address is not known: `noaddr`.
+    pub no_address: bool,
     /// It does not take over: `cluster-replica-no-failover`.
     pub no_failover: bool,
     pub config_epoch: u64,
@@ -65,8 +60,10 @@ pub struct Node {
     pub ping_sent: i64,
     pub pong_received: i64,
     pub linked: bool,
-    /// The slots that CLUSTER SETSLOT marked on this node.
-    pub transits: BTreeMap<Slot, Transit>,
+    /// Slots that CLUSTER SETSLOT marked as moving to another node.
+    pub migrating: BTreeMap<Slot, NodeId>,
+    /// Slots that CLUSTER SETSLOT marked as coming from another node.
+    pub importing: BTreeMap<Slot, NodeId>,
 }
 
 impl Node {
@@ -79,13 +76,15 @@ impl Node {
             zone: String::new(),
             role: Role::Primary,
             health: Health::Ok,
+            no_address: false,
             no_failover: false,
             config_epoch: 0,
             offset: 0,
             ping_sent: 0,
             pong_received: 0,
             linked: true,
-            transits: BTreeMap::new(),
+            migrating: BTreeMap::new(),
+            importing: BTreeMap::new(),
         }
     }
 
