@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use weft_command_spec::{CommandRole, Group, ScriptCommand, Spec};
 use weft_commands::{CmdResult, Command, Ctx, Lock};
-use weft_keyspace::{Keyspace, ShardSet, shard_of};
+use weft_keyspace::{Keyspace, ShardSet};
 use weft_table::LINES;
 
 /// How a command is executed.
@@ -36,8 +36,6 @@ pub enum Needs {
     Key(usize),
     /// The shards of the keys from this argument on.
     KeysFrom(usize),
-    /// The shard with the keys of this hash slot.
-    Slot(u16),
     /// The other I/O threads must be between two commands.
     Stop,
     World,
@@ -78,7 +76,6 @@ impl Needs {
             Need::Shards(ShardSet::of(keys.iter().map(|key| ks.shard(key))))
         };
         match self {
-            Needs::Slot(slot) => Need::Shards(ShardSet::one(shard_of(slot))),
             Needs::Nothing => Need::Nothing,
             Needs::Key(at) => shards(at, at + 1),
             Needs::KeysFrom(at) => shards(at, args.len()),

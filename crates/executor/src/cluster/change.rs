@@ -12,9 +12,8 @@ use crate::dispatch::core::{ConnCx, Core};
 use crate::dispatch::outcome::Suspend;
 use crate::pubsub;
 use weft_base::slot::key_slot;
-use weft_cluster::{Asker, Map, Settings, Verdict};
+use weft_cluster::{Asker, Map, Verdict};
 use weft_commands::Error;
-use weft_config::Config;
 use weft_resp::Reply;
 use weft_state::cluster::{Topology, settings_of};
 use weft_state::mailbox::Message;
@@ -27,8 +26,7 @@ use weft_state::waiting::{WaitMessage, Waiting};
 /// If [`ConnCx::suspend`] is set afterwards, the reply must wait: the command runs again, and finds [`finish_change`].
 pub fn change_map(cx: &mut ConnCx<'_>, map: Map) {
     let srv = cx.srv();
-    let settings = srv.nodes.cluster.topology().settings;
-    let loses = publish(srv, map, settings);
+    let loses = publish(srv, map);
     let me = cx.session.shared.id;
     let commands = match loses {
         true => srv.slow.acting.commands(|client, _| client.id != me),
@@ -53,19 +51,17 @@ pub fn finish_change(cx: &mut ConnCx<'_>) -> bool {
 }
 
 /// Applies changed directives of the cluster to the routes.
-pub fn apply_settings(srv: &Server, config: &Config) {
-    let settings = settings_of(config);
-    if let (Some(topology), _) = srv.nodes.cluster.current()
-        && topology.settings != settings
-    {
-        publish(srv, topology.map.clone(), settings);
+pub fn apply_settings(srv: &Server) {
+    if let (Some(topology), _) = srv.nodes.cluster.current() {
+        publish(srv, topology.map.clone());
     }
 }
 
 /// Publishes the map. Returns whether this node may serve less than before.
-fn publish(srv: &Server, map: Map, settings: Settings) -> bool {
+fn publish(srv: &Server, map: Map) -> bool {
     let state = &srv.nodes.cluster;
     let before = state.topology();
+    let settings = settings_of(&srv.config());
     state.publish(Topology::new(map, before.me, settings));
     let loses = before.routes.serves_beyond(&state.topology().routes);
     if loses {
