@@ -1,0 +1,3 @@
+//! A node of a cluster.
+
+mod stress;
