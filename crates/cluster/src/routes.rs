@@ -111,9 +111,20 @@ impl Routes {
         self.serves.contains(slot)
     }
 
-    /// Whether this node serves some slot without a condition that it does not serve by `later`.
+    /// Whether this node may serve requests on a slot that it does not serve any more by `later`.
     pub fn serves_beyond(&self, later: &Routes) -> bool {
-        self.serves.iter().any(|slot| !later.serves(slot)) || self.is_up() && !later.is_up()
+        let is_lost = |slot| self.may_serve(slot) && !later.may_serve(slot);
+        self.role != later.role || self.is_up() && !later.is_up() || (0..SLOTS as Slot).any(is_lost)
+    }
+
+    /// Whether this node serves requests on the slot, under whatever conditions.
+    fn may_serve(&self, slot: Slot) -> bool {
+        let primary = match self.role {
+            Role::Primary => self.me,
+            Role::ReplicaOf(primary) => primary,
+        };
+        self.owner(slot).is_some_and(|(owner, _)| owner == primary)
+            || self.transits.contains_key(&slot)
     }
 
     /// Whether the cluster is up.

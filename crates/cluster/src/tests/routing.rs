@@ -1,5 +1,5 @@
 use super::*;
-use crate::map::Health;
+use crate::map::{Health, Transit};
 use crate::routes::{Asker, KeysFound, Routes, Verdict};
 use crate::settings::{Preferred, Settings, Via};
 
@@ -155,4 +155,37 @@ fn endpoint_follows_settings_and_connection() {
         let Verdict::Moved(to) = one.verdict(9000, READ) else { panic!("it is not redirected") };
         assert_eq!(one.endpoint(to, via), expected);
     }
+}
+
+#[test]
+fn node_loses_slots_that_it_owned_imported_or_was_giving_away() {
+    let before = three_nodes();
+    let transit = |slot, transit| {
+        let mut map = before.clone();
+        map.node_mut(id(1)).unwrap().transits.insert(slot, transit);
+        map
+    };
+    let (gives, takes) =
+        (transit(0, Transit::MigratingTo(id(2))), transit(8192, Transit::ImportingFrom(id(2))));
+    let mut given = before.clone();
+    given.set_owner(0, Some(id(2)));
+    let mut down = before.clone();
+    down.set_owner(9000, None);
+    let loses = |before: &Map, after: &Map| routes(before, 1).serves_beyond(&routes(after, 1));
+    for (from, to, is_lost) in [
+        (&before, &before, false),
+        (&before, &gives, false),
+        (&gives, &before, false),
+        (&gives, &given, true),
+        (&before, &given, true),
+        (&given, &before, false),
+        (&before, &takes, false),
+        (&takes, &before, true),
+        (&before, &down, true),
+        (&down, &before, false),
+    ] {
+        assert_eq!(loses(from, to), is_lost);
+    }
+    let replica = |map: &Map| routes(map, 3);
+    assert!(replica(&before).serves_beyond(&replica(&given)));
 }

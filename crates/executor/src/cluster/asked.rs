@@ -1,14 +1,17 @@
 //! What a request asks for: its slot, and whether its keys are here.
 
-use super::{is_readonly, queued_args};
 use crate::dispatch::core::Core;
 use crate::script::resolve;
 use crate::transaction;
+use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
 use weft_base::num::parse_i64;
 use weft_base::slot::key_slot;
 use weft_cluster::{Asker, KeysFound, Slot};
 use weft_command_spec::{CommandRole, Databases, Flags, GetKeys, Spec};
 use weft_keyspace::{Db, ExecContext, Guard};
+use weft_state::args::ArgBuf;
+use weft_state::clients::ClientShared;
 use weft_state::command_table::{Cmd, Run};
 use weft_state::session::Session;
 
@@ -149,4 +152,14 @@ pub fn crosses_databases(cmd: &Cmd, args: &[&[u8]], db: usize) -> bool {
         }
         Databases::Current | Databases::All => false,
     }
+}
+
+/// Whether the client said READONLY.
+pub fn is_readonly(client: &ClientShared) -> bool {
+    client.options.readonly.load(Ordering::Relaxed)
+}
+
+/// The arguments of a queued command.
+fn queued_args(args: &[ArgBuf]) -> SmallVec<[&[u8]; 16]> {
+    args.iter().map(ArgBuf::bytes).collect()
 }

@@ -10,62 +10,32 @@
 //! Commands from our primary and from files are not checked.
 //!
 //! * [`asked`] - the slot of a request
+//! * [`known`] - the topology that a thread uses; [`errors`]
 //! * [`change`] - putting another topology into force
 //!
 //! See `docs/design/cluster-routes.md`.
 
 pub mod asked;
 pub mod change;
+pub mod errors;
+pub mod known;
 pub mod script;
 
 use crate::dispatch::core::Core;
 use crate::dispatch::request::{Request, Task};
-use asked::{AskedSlot, asker, find_keys, find_slot};
+use asked::{AskedSlot, asker, find_keys, find_slot, is_readonly};
+use errors::{CROSS_SLOT, DOWN, DOWN_READS_ONLY, TRY_AGAIN, UNBOUND};
+use known::KnownTopology;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use weft_cluster::{Asker, Family, KeysFound, Routes, Slot, Verdict, Via};
 use weft_command_spec::Flags;
 use weft_commands::Error;
 use weft_keyspace::Guard;
-use weft_state::args::ArgBuf;
 use weft_state::clients::ClientShared;
-use weft_state::cluster::{ClusterState, Topology};
 use weft_state::command_table::{Cmd, Run};
 use weft_state::server::Server;
 use weft_state::session::{Asking, Session};
 use weft_state::waiting::Waiting;
-
-/// The keys of a request are in different slots.
-pub const CROSS_SLOT: Error = Error::new("CROSSSLOT Keys in request don't hash to the same slot");
-const TRY_AGAIN: Error = Error::new("TRYAGAIN Multiple keys request during rehashing of slot");
-const DOWN: Error = Error::new("CLUSTERDOWN The cluster is down");
-const DOWN_READS_ONLY: Error =
-    Error::new("CLUSTERDOWN The cluster is down and only accepts read commands");
-const UNBOUND: Error = Error::new("CLUSTERDOWN Hash slot not served");
-
-/// The topology that a thread executes commands with.
-#[derive(Debug, Default)]
-pub struct KnownTopology {
-    topology: Option<Arc<Topology>>,
-    number: u64,
-}
-
-impl KnownTopology {
-    /// Whether it is the one in force, and this node serves `slot` without any condition.
-    #[inline]
-    fn serves(&self, state: &ClusterState, slot: Slot) -> bool {
-        self.number == state.number()
-            && self.topology.as_ref().is_some_and(|topology| topology.routes.serves(slot))
-    }
-
-    /// Takes the topology in force. There is none before the start has read it: then there are no clients.
-    pub fn renew(&mut self, state: &ClusterState) -> Option<&Topology> {
-        if self.number != state.number() {
-            (self.topology, self.number) = state.current();
-        }
-        self.topology.as_deref()
-    }
-}
 
 /// Where a request that may be served is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,10 +177,6 @@ pub fn keep_asking(session: &mut Session) {
     }
 }
 
-fn is_readonly(client: &ClientShared) -> bool {
-    client.options.readonly.load(std::sync::atomic::Ordering::Relaxed)
-}
-
 /// The error of a request that is not served here.
 fn refusal(
     routes: &Routes,
@@ -234,13 +200,6 @@ fn refusal(
     }
 }
 
-/// Whether an error tells the client where, or when, the cluster serves the request. EXEC returns it as it is.
-pub fn is_redirect(e: &Error) -> bool {
-    const CODES: [&[u8]; 5] = [b"MOVED", b"ASK", b"TRYAGAIN", b"CROSSSLOT", b"CLUSTERDOWN"];
-    let code = e.0.split(|byte| *byte == b' ').next();
-    code.is_some_and(|code| CODES.contains(&code))
-}
-
 /// The facts of a client's connection that decide which addresses it gets.
 pub fn via(client: &ClientShared) -> Via {
     let family = match client.origin.peer.parse::<SocketAddr>() {
@@ -249,9 +208,4 @@ pub fn via(client: &ClientShared) -> Via {
         Err(_) => Family::Other,
     };
     Via { tls: client.origin.tls, family }
-}
-
-/// The arguments of a queued command.
-fn queued_args(args: &[ArgBuf]) -> smallvec::SmallVec<[&[u8]; 16]> {
-    args.iter().map(ArgBuf::bytes).collect()
 }

@@ -1,7 +1,7 @@
 //! The commands that a script calls.
 
-use super::asked::{AskedSlot, find_keys, slot_of_command};
-use super::{KnownTopology, is_readonly};
+use super::asked::{AskedSlot, find_keys, is_readonly, slot_of_command};
+use super::known::KnownTopology;
 use weft_cluster::{Asker, KeysFound, Routes, Slot, Verdict};
 use weft_command_spec::{Flags, GetKeys};
 use weft_commands::Error;
@@ -10,9 +10,6 @@ use weft_state::cluster::ClusterState;
 use weft_state::command_table::Cmd;
 use weft_state::session::{Asking, Session};
 
-/// A script that must not run in cluster mode.
-pub const NO_CLUSTER: Error =
-    Error::new("ERR Can not run script on cluster, 'no-cluster' flag is set.");
 const NOT_HERE: Error = Error::new("ERR Attempted to access a non local key in a cluster node");
 const OTHER_SLOT: Error =
     Error::new("ERR Script attempted to access keys that do not hash to the same slot");
@@ -59,7 +56,7 @@ pub fn check_keys(
     (cmd, args): (&Cmd, &[&[u8]]),
     slot: Slot,
 ) -> Result<(), Error> {
-    let Some(topology) = &topology.topology else { return Ok(()) };
+    let Some(topology) = topology.topology() else { return Ok(()) };
     let keys: KeysFound = find_keys(context, guard, session, cmd, args);
     match topology.routes.verdict_of_keys(slot, asker(session, cmd), keys) {
         Verdict::Here => Ok(()),

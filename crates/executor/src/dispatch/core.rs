@@ -1,6 +1,6 @@
 //! The state with which a thread executes commands, and the context of a server command.
 
-use crate::cluster::KnownTopology;
+use crate::cluster::known::KnownTopology;
 use crate::dispatch::outcome::Suspend;
 use crate::script::thread::ThreadScripts;
 use std::sync::Arc;

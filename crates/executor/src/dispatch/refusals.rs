@@ -1,6 +1,6 @@
 //! Reasons to refuse or delay a command that several stages check.
 
-use crate::cluster;
+use crate::cluster::errors::is_redirect;
 use crate::dispatch::absent;
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
@@ -73,7 +73,7 @@ pub fn is_paused(core: &Core, flags: Flags) -> bool {
 
 /// The error of an EXEC that is refused because of `e`. A cluster's client must see a redirect as it is.
 pub fn aborted(e: &Error) -> Error {
-    if cluster::is_redirect(e) {
+    if is_redirect(e) {
         return e.clone();
     }
     let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);

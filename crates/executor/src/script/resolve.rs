@@ -1,7 +1,7 @@
 //! Before a script or a function runs: its arguments, its text, and whether the server's state allows it.
 
 use super::code::Code;
-use crate::cluster::script::NO_CLUSTER;
+use crate::cluster::errors::NO_CLUSTER;
 use crate::dispatch::core::Core;
 use crate::dispatch::refusals::{OOM, READ_ONLY};
 use crate::eviction;
