@@ -6,7 +6,7 @@ use crate::flags::Flags;
 use crate::group::Group;
 use crate::key_spec::{Begin, Find, KeySpec, NOT_A_KEY};
 use crate::spec::Spec;
-use crate::special::{Databases, Special};
+use crate::special::Special;
 
 /// A command that is missing, by its full name.
 #[derive(Debug)]
