@@ -265,3 +265,15 @@ fn number<N: FromStr>(word: &str) -> Result<N, String> {
     let number = digits.then(|| word.parse().ok()).flatten();
     number.ok_or_else(|| format!("'{word}' is not a number of this field"))
 }
+
+/// For the fuzz target: any bytes are a map or an error, and a map that is written is read again.
+pub fn check_text(bytes: &[u8]) {
+    let shard = NodeId::from_random([7; NodeId::LEN / 2]);
+    let text = String::from_utf8_lossy(bytes);
+    for tls_bus in [false, true] {
+        let Ok((map, me)) = parse(&text, tls_bus, &mut || shard) else { continue };
+        let written = write(&map, me);
+        let (read, again) = parse(&written, tls_bus, &mut || shard).expect("it was written here");
+        assert_eq!((write(&read, again), again), (written, me));
+    }
+}

@@ -4,8 +4,9 @@
 //! the next one while the I/O threads are between two commands: `weft_executor::cluster::change`. A thread keeps the
 //! topology in force, and compares its number before it uses it: see [`weft_keyspace::generation`].
 
+use crate::nodes_file::NodesFile;
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 use weft_cluster::{Map, NodeId, Preferred, Routes, Settings};
 use weft_config::{Config, Id};
 use weft_keyspace::generation::Generations;
@@ -32,17 +33,29 @@ impl Topology {
 pub struct ClusterState {
     is_enabled: bool,
     topology: Generations<Option<Arc<Topology>>>,
+    /// `cluster-config-file`, once the start has opened it.
+    file: Mutex<Option<NodesFile>>,
 }
 
 impl ClusterState {
     /// `is_enabled`: `cluster-enabled`.
     pub fn new(is_enabled: bool) -> ClusterState {
-        ClusterState { is_enabled, topology: Generations::new(None) }
+        ClusterState { is_enabled, topology: Generations::new(None), file: Mutex::default() }
     }
 
     /// Whether this server is a node of a cluster.
     pub fn is_enabled(&self) -> bool {
         self.is_enabled
+    }
+
+    /// `cluster` or `standalone`, as in INFO and HELLO.
+    pub fn mode(&self) -> &'static str {
+        if self.is_enabled { "cluster" } else { "standalone" }
+    }
+
+    /// The file of the map.
+    pub fn file(&self) -> MutexGuard<'_, Option<NodesFile>> {
+        self.file.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// The number of the topology in force.

@@ -49,6 +49,7 @@ pub mod latency;
 pub mod listening;
 pub mod logged;
 pub mod mailbox;
+pub mod nodes_file;
 pub mod offload;
 pub mod packed_requests;
 pub mod pause;

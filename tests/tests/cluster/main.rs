@@ -1,3 +1,5 @@
-//! A node of a cluster.
+//! Cluster mode: one node, compared with a cluster of one Valkey node.
 
+mod commands;
+mod restart;
 mod stress;

@@ -20,8 +20,6 @@ pub struct Addresses {
     pub client_ipv6: String,
     pub client_port: u16,
     pub client_tls_port: u16,
-    /// Which of the two ports other nodes connect to: `tls-cluster`.
-    pub tls_bus: bool,
 }
 
 /// What a node is in its shard.

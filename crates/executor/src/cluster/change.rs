@@ -12,8 +12,9 @@ use crate::dispatch::core::{ConnCx, Core};
 use crate::dispatch::outcome::Suspend;
 use crate::pubsub;
 use weft_base::slot::key_slot;
-use weft_cluster::{Asker, Map, Verdict};
+use weft_cluster::{Asker, Map, NodeId, Verdict};
 use weft_commands::Error;
+use weft_config::Config;
 use weft_resp::Reply;
 use weft_state::cluster::{Topology, settings_of};
 use weft_state::mailbox::Message;
@@ -21,12 +22,13 @@ use weft_state::server::Server;
 use weft_state::session::{PendingReply, Session};
 use weft_state::waiting::{WaitMessage, Waiting};
 
-/// Puts the routes of `map` into force, while the I/O threads are stopped.
+/// Puts the routes of `map` into force, in which this server is node `me`, while the I/O threads are stopped.
 ///
 /// If [`ConnCx::suspend`] is set afterwards, the reply must wait: the command runs again, and finds [`finish_change`].
-pub fn change_map(cx: &mut ConnCx<'_>, map: Map) {
+pub fn change_map(cx: &mut ConnCx<'_>, map: Map, me: NodeId) {
     let srv = cx.srv();
-    let loses = publish(srv, map);
+    let settings = srv.nodes.cluster.topology().settings;
+    let loses = publish(srv, Topology::new(map, me, settings));
     let me = cx.session.shared.id;
     let commands = match loses {
         true => srv.slow.acting.commands(|client, _| client.id != me),
@@ -50,19 +52,17 @@ pub fn finish_change(cx: &mut ConnCx<'_>) -> bool {
     has_changed
 }
 
-/// Applies changed directives of the cluster to the routes.
-pub fn apply_settings(srv: &Server) {
-    if let (Some(topology), _) = srv.nodes.cluster.current() {
-        publish(srv, topology.map.clone());
-    }
+/// Applies changed directives of the cluster: to the routes, and to `map`, in which the node of this server has its new addresses.
+pub fn apply_settings(srv: &Server, config: &Config, map: Map) {
+    let me = srv.nodes.cluster.topology().me;
+    publish(srv, Topology::new(map, me, settings_of(config)));
 }
 
-/// Publishes the map. Returns whether this node may serve less than before.
-fn publish(srv: &Server, map: Map) -> bool {
+/// Publishes a topology. Returns whether this node may serve less than before.
+fn publish(srv: &Server, topology: Topology) -> bool {
     let state = &srv.nodes.cluster;
     let before = state.topology();
-    let settings = settings_of(&srv.config());
-    state.publish(Topology::new(map, before.me, settings));
+    state.publish(topology);
     let loses = before.routes.serves_beyond(&state.topology().routes);
     if loses {
         srv.broadcast(|| Message::Wait(WaitMessage::Rerouted));

@@ -16,6 +16,21 @@ impl Db<'_> {
         count
     }
 
+    /// Adds the number of live keys in each slot to `counts`. The guard must hold all shards. O(keys).
+    pub fn count_slots(&mut self, counts: &mut [usize]) {
+        for shard in 0..crate::keyspace::SHARDS as u16 {
+            let mut cursor = 0;
+            loop {
+                cursor = self.scan_shard(shard, cursor, |record| {
+                    counts[usize::from(key_slot(record.key()))] += 1;
+                });
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
     /// The names of up to `most` live keys in `slot`. O(keys in the shard).
     pub fn slot_names(&mut self, slot: u16, most: usize) -> Vec<Box<[u8]>> {
         let mut names = Vec::new();

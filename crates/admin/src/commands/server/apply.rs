@@ -45,6 +45,7 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     if changed.contains(&Id::WATCHDOG_PERIOD) {
         set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
     }
+    crate::cluster::apply(srv, config, changed);
     derived::apply_derived(srv, config);
     if !config.bool(Id::REPLICA_READ_ONLY) && srv.nodes.replication.is_replica() {
         // Before clients may write.
