@@ -79,7 +79,7 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
              clusters of one node only. Start with another cluster-config-file.",
             map.nodes().len()
         )
-        .into());
+        );
     }
     log_notice!("Node configuration loaded, I'm {me}");
     Ok((map, me))

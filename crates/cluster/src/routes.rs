@@ -124,7 +124,8 @@ impl Routes {
             Role::ReplicaOf(primary) => primary,
         };
         self.owner(slot).is_some_and(|(owner, _)| owner == primary)
-            || self.transits.contains_key(&slot)
+            || self.migrating.contains_key(&slot)
+            || self.importing.contains_key(&slot)
     }
 
     /// Whether the cluster is up.

@@ -27,7 +27,7 @@ fn change(cx: &mut ConnCx<'_>, verb: Verb) -> Result<bool, Error> {
     let topology = topology(cx)?;
     let (srv, args) = (cx.srv(), cx.args);
     let databases = srv.ks.databases();
-    let has_keys = (0..databases).any(|db| srv.ks.len(db) > 0);
+    let has_keys = (0..databases).any(|db| srv.ks.counts(db).0 > 0);
     let held = match &cx.held {
         Held::Guard(guard) => Some(*guard),
         Held::Nothing(_) | Held::Stop(_) | Held::Aside => None,

@@ -14,7 +14,7 @@ const NO_MIGRATIONS: Error = Error::new("ERR No migrations ongoing");
 
 /// The map as this node shows it.
 fn view<'a>(cx: &ConnCx<'_>, topology: &'a Topology) -> View<'a> {
-    let offset = hub(cx.srv()).up_to_date(cx.srv()).node.history().offset;
+    let offset = hub(cx.srv()).up_to_date(cx.srv()).node.stream().history().offset;
     let offset = i64::try_from(offset).unwrap_or(i64::MAX);
     View { map: &topology.map, me: topology.me, offset, settings: topology.settings }
 }

@@ -47,7 +47,7 @@ pub const CLUSTER: ServerCommand = {
     ServerCommand { spec, ..plain }
 };
 
-static SUBCOMMANDS: [ServerCommand; 34] = [
+static SUBCOMMANDS: [ServerCommand; 33] = [
     sub(
         STOP,
         Spec {
