@@ -78,8 +78,7 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
             "The cluster configuration file {name} names {} nodes, and this version supports \
              clusters of one node only. Start with another cluster-config-file.",
             map.nodes().len()
-        )
-        );
+        ));
     }
     log_notice!("Node configuration loaded, I'm {me}");
     Ok((map, me))

@@ -70,7 +70,8 @@ fn masked(reply: &Value, name: &str) -> String {
     let text = format!("{reply}");
     match name.to_ascii_lowercase().as_str() {
         "info" if reply.error().is_none() => {
-            let is_kept = |line: &&str| !line.contains("cluster_state") && !line.contains("cluster_size");
+            let is_kept =
+                |line: &&str| !line.contains("cluster_state") && !line.contains("cluster_size");
             reply.text().lines().filter(is_kept).collect::<Vec<_>>().join("\n")
         }
         _ => text,
@@ -96,10 +97,41 @@ fn node(rng: &mut Rng) -> String {
 fn command(rng: &mut Rng) -> Vec<String> {
     let mut words: Vec<String> = vec!["CLUSTER".into()];
     let names = [
-        "ADDSLOTS", "ADDSLOTS", "ADDSLOTSRANGE", "DELSLOTS", "DELSLOTSRANGE", "FLUSHSLOTS", "SETSLOT", "SETSLOT", "FORGET",
-        "REPLICATE", "FAILOVER", "RESET", "SET-CONFIG-EPOCH", "BUMPEPOCH", "SAVECONFIG", "COUNTKEYSINSLOT", "GETKEYSINSLOT",
-        "COUNT-FAILURE-REPORTS", "INFO", "NODES", "SLOTS", "SHARDS", "LINKS", "MYID", "MYSHARDID", "REPLICAS", "SLAVES",
-        "KEYSLOT", "SLOT-STATS", "MIGRATESLOTS", "GETSLOTMIGRATIONS", "CANCELSLOTMIGRATIONS", "FLUSHSLOT", "HELP", "nope",
+        "ADDSLOTS",
+        "ADDSLOTS",
+        "ADDSLOTSRANGE",
+        "DELSLOTS",
+        "DELSLOTSRANGE",
+        "FLUSHSLOTS",
+        "SETSLOT",
+        "SETSLOT",
+        "FORGET",
+        "REPLICATE",
+        "FAILOVER",
+        "RESET",
+        "SET-CONFIG-EPOCH",
+        "BUMPEPOCH",
+        "SAVECONFIG",
+        "COUNTKEYSINSLOT",
+        "GETKEYSINSLOT",
+        "COUNT-FAILURE-REPORTS",
+        "INFO",
+        "NODES",
+        "SLOTS",
+        "SHARDS",
+        "LINKS",
+        "MYID",
+        "MYSHARDID",
+        "REPLICAS",
+        "SLAVES",
+        "KEYSLOT",
+        "SLOT-STATS",
+        "MIGRATESLOTS",
+        "GETSLOTMIGRATIONS",
+        "CANCELSLOTMIGRATIONS",
+        "FLUSHSLOT",
+        "HELP",
+        "nope",
     ];
     let name = *rng.pick(&names);
     words.push(if rng.percent(20) { name.to_ascii_lowercase() } else { name.into() });
@@ -142,14 +174,18 @@ fn arguments(rng: &mut Rng, name: &str) -> Vec<String> {
         "SET-CONFIG-EPOCH" => vec![word(rng, &["1", "5", "0", "-1", "x", "9223372036854775807"])],
         "COUNTKEYSINSLOT" => vec![word(rng, &["15495", "5", "-1", "16384", "x"])],
         "GETKEYSINSLOT" => {
-            vec![word(rng, &["15495", "5", "-1", "16384", "x"]), word(rng, &["100", "0", "-1", "x"])]
+            vec![
+                word(rng, &["15495", "5", "-1", "16384", "x"]),
+                word(rng, &["100", "0", "-1", "x"]),
+            ]
         }
         "FLUSHSLOT" => vec![word(rng, &["15495", "5", "x"]), word(rng, &["SYNC", "async", "x"])],
         "KEYSLOT" => vec![word(rng, &["key", "{a}b", ""])],
         "SLOT-STATS" => match rng.below(2) {
             0 => vec!["SLOTSRANGE".into(), slot(rng), slot(rng)],
             _ => {
-                let mut words = vec!["orderby".to_string(), word(rng, &["key-count", "key-count", "x"])];
+                let mut words =
+                    vec!["orderby".to_string(), word(rng, &["key-count", "key-count", "x"])];
                 for _ in 0..rng.below(3) {
                     words.push(word(rng, &["limit", "asc", "DESC", "x"]));
                     if words.last().is_some_and(|word| word == "limit") {
@@ -172,8 +208,22 @@ fn arguments(rng: &mut Rng, name: &str) -> Vec<String> {
 /// Commands on keys, so that slots have some.
 fn on_keys(rng: &mut Rng) -> Vec<String> {
     let lines = [
-        "SET {a}1 x", "SET {a}2 x", "SET {a}1 x", "DEL {a}1", "DEL {a}1 {a}2", "MSET {a}1 x b y", "GET b", "SELECT 0", "SELECT 1",
-        "FLUSHALL", "DBSIZE", "ASKING x", "READONLY x", "EVAL x", "SSUBSCRIBE", "SPUBLISH a b",
+        "SET {a}1 x",
+        "SET {a}2 x",
+        "SET {a}1 x",
+        "DEL {a}1",
+        "DEL {a}1 {a}2",
+        "MSET {a}1 x b y",
+        "GET b",
+        "SELECT 0",
+        "SELECT 1",
+        "FLUSHALL",
+        "DBSIZE",
+        "ASKING x",
+        "READONLY x",
+        "EVAL x",
+        "SSUBSCRIBE",
+        "SPUBLISH a b",
     ];
     rng.pick(&lines).split(' ').map(str::to_string).collect()
 }
@@ -233,12 +283,25 @@ fn announced_addresses_are_shown() {
     let mut client = weft.client();
     client.ok(&["CLUSTER", "ADDSLOTS", "1"]);
     let set = [
-        "CONFIG", "SET", "cluster-announce-ip", "1.2.3.4", "cluster-announce-port", "5000", "cluster-announce-bus-port", "5001",
-        "cluster-announce-hostname", "h.example", "availability-zone", "za",
+        "CONFIG",
+        "SET",
+        "cluster-announce-ip",
+        "1.2.3.4",
+        "cluster-announce-port",
+        "5000",
+        "cluster-announce-bus-port",
+        "5001",
+        "cluster-announce-hostname",
+        "h.example",
+        "availability-zone",
+        "za",
     ];
     client.ok(&set);
     let nodes = client.cmd(&["CLUSTER", "NODES"]).text();
-    assert!(nodes.contains(" 1.2.3.4:5000@5001,h.example myself,master - 0 0 0 connected 1\n"), "{nodes}");
+    assert!(
+        nodes.contains(" 1.2.3.4:5000@5001,h.example myself,master - 0 0 0 connected 1\n"),
+        "{nodes}"
+    );
     let text = |client: &mut Client| client.cmd(&["CLUSTER", "SLOTS"]).to_string();
     let slots = text(&mut client);
     for part in ["1.2.3.4", "5000", "hostname", "h.example", "availability-zone", "za"] {

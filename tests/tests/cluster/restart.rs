@@ -9,7 +9,8 @@ const ARGS: [&str; 2] = ["--cluster-enabled", "yes"];
 fn nodes(server: &Server) -> String {
     let text = server.client().cmd(&["CLUSTER", "NODES"]).text();
     let port = server.port();
-    text.replace(&format!(":{port}@"), ":PORT@").replace(&format!("@{}", u32::from(port) + 10_000), "@BUS")
+    text.replace(&format!(":{port}@"), ":PORT@")
+        .replace(&format!("@{}", u32::from(port) + 10_000), "@BUS")
 }
 
 #[test]
