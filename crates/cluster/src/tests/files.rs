@@ -78,3 +78,22 @@ fn errors_name_the_line() {
         assert_eq!(parse(&text).map(|_| ()), Err(expected), "{text}");
     }
 }
+
+/// The seeds of the fuzz target, and each of them cut and joined in all ways that lines allow.
+#[test]
+fn any_text_is_a_map_or_an_error() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/cluster_file");
+    let seeds: Vec<Vec<u8>> = std::fs::read_dir(folder)
+        .expect("the seeds are there")
+        .map(|entry| std::fs::read(entry.unwrap().path()).unwrap())
+        .collect();
+    assert!(seeds.len() >= 4);
+    for seed in &seeds {
+        for end in 0..=seed.len() {
+            file::check_text(&seed[..end]);
+        }
+        for other in &seeds {
+            file::check_text(&[seed.as_slice(), b"\n", other].concat());
+        }
+    }
+}

@@ -35,6 +35,8 @@ fn request() -> impl Strategy<Value = (Verb, Vec<String>)> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
     #[test]
     fn invariants_hold_after_every_request(
         starts_with_three in any::<bool>(),
