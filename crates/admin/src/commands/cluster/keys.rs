@@ -44,13 +44,15 @@ pub fn get_keys_in_slot(cx: &mut ConnCx<'_>) -> CmdResult {
 
 pub fn flush_slot(cx: &mut ConnCx<'_>) -> CmdResult {
     topology(cx)?;
+    if cx.args.len() > 4 {
+        return Err(crate::commands::shape::unknown_subcommand(cx, "CLUSTER"));
+    }
     let slot = slot(cx.args[2]).map_err(|refusal| error_of(cx, refusal))?;
     let in_background = match cx.args.len() {
         3 => cx.srv().config().bool(Id::LAZYFREE_LAZY_USER_FLUSH),
         4 if cx.is(3, "async") => true,
         4 if cx.is(3, "sync") => false,
-        4 => return Err(error::SYNTAX),
-        _ => return Err(crate::commands::shape::unknown_subcommand(cx, "CLUSTER")),
+        _ => return Err(error::SYNTAX),
     };
     let command: &[u8] = if in_background { b"UNLINK" } else { b"DEL" };
     for db in 0..cx.srv().ks.databases() {
