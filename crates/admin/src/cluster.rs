@@ -84,7 +84,7 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
     Ok((map, me))
 }
 
-/// An id that nobody has.
+/// An id that no node has.
 pub fn new_id() -> NodeId {
     let mut random = [0; NodeId::LEN / 2];
     fill_random(&mut random);
