@@ -6,7 +6,7 @@ use weft_testkit::server::free_port;
 use weft_testkit::{Client, Server, Value, skip_without};
 use weft_tests::env_or;
 
-/// A port whose bus port exists. Valkey listens there.
+/// Both servers with one bus port, where only Valkey listens.
 fn start() -> Option<(Server, Server)> {
     let bus = free_port().to_string();
     let args = ["--cluster-enabled", "yes", "--cluster-databases", "2", "--cluster-port", &bus];
@@ -47,20 +47,20 @@ impl Side {
     fn ask(&mut self, command: &[String]) -> String {
         let id = self.my_id().to_string();
         let args: Vec<String> = command.iter().map(|word| word.replace("ME!", &id)).collect();
+        let name = args.get(1).cloned().unwrap_or_default();
         let reply = self.client.cmd(&args);
-        let mut text = masked(&reply, &args[1]);
+        let mut text = masked(&reply, &name);
         for (from, to) in &self.masks {
             text = text.replace(from, to);
         }
-        if args[1].eq_ignore_ascii_case("reset") {
+        if name.eq_ignore_ascii_case("reset") {
             self.learn_ids();
         }
         text
     }
 }
 
-/// A reply without facts that differ between two servers: names in another order, counters of the bus, the time after which
-/// Valkey counts a new owner, replication offsets.
+/// A reply without facts that differ between two servers: the order of names, and what Valkey finds out after a while.
 fn masked(reply: &Value, name: &str) -> String {
     if name.eq_ignore_ascii_case("getkeysinslot") && reply.error().is_none() {
         let mut names: Vec<String> = reply.items().iter().map(Value::text).collect();
@@ -93,7 +93,7 @@ fn node(rng: &mut Rng) -> String {
     }
 }
 
-/// A command in the middle of the table below: what a client may send, and mistakes in it.
+/// A CLUSTER command, often with a mistake.
 fn command(rng: &mut Rng) -> Vec<String> {
     let mut words: Vec<String> = vec!["CLUSTER".into()];
     let names = [
@@ -236,7 +236,7 @@ fn compare(resp: u8) {
     let (weft, reference) = servers.expect("not skipped");
     let (mut ours, mut theirs) = (Side::new(&weft, resp), Side::new(&reference, resp));
     let mut rng = Rng::new(env_or("CLUSTER_SEED", 1));
-    // Valkey waits before it counts as up, so with some slots missing both are down all the time.
+    // Some slots are never assigned, so both are down all the time: Valkey waits before it is up.
     let mut history = Vec::new();
     for _ in 0..env_or("CLUSTER_COMMANDS", 6_000) {
         let command = if rng.percent(15) { on_keys(&mut rng) } else { command(&mut rng) };
