@@ -78,14 +78,13 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
             "The cluster configuration file {name} names {} nodes, and this version supports \
              clusters of one node only. Start with another cluster-config-file.",
             map.nodes().len()
-        )
-        );
+        ));
     }
     log_notice!("Node configuration loaded, I'm {me}");
     Ok((map, me))
 }
 
-/// An id that nobody has.
+/// An id that no node has.
 pub fn new_id() -> NodeId {
     let mut random = [0; NodeId::LEN / 2];
     fill_random(&mut random);

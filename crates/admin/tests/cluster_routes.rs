@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use weft_admin::commands;
-use weft_cluster::{Map, Node, NodeId, Role, Settings, Slot, Transit};
+use weft_cluster::{Map, Node, NodeId, Role, Settings, Slot};
 use weft_commands::Lane;
 use weft_config::{Config, LoadArgs};
 use weft_durability::aof::Aof;
@@ -88,16 +88,6 @@ impl Bench {
         let mut map = topology.map.clone();
         change(&mut map);
         self.srv.nodes.cluster.publish(Topology::new(map, topology.me, topology.settings));
-    }
-
-    /// Marks the slot of `foo` on this node, which owns it if it is migrating.
-    fn put_in_transit(&mut self, transit: Transit) {
-        self.publish(|map| {
-            if matches!(transit, Transit::MigratingTo(_)) {
-                map.set_owner(FOO, Some(id(1)));
-            }
-            map.node_mut(id(1)).expect("this node").transits.insert(FOO, transit);
-        });
     }
 
     fn run(&mut self, line: &str) -> String {
@@ -225,7 +215,7 @@ fn migrating_slot_is_served_while_all_keys_are_here() {
     let mut bench = Bench::new();
     bench.publish(|map| map.set_owner(FOO, Some(id(1))));
     bench.expect(&[("SET {foo}a 1", "+OK\r\n"), ("SET {foo}b 1", "+OK\r\n")]);
-    bench.put_in_transit(Transit::MigratingTo(id(3)));
+    bench.publish(|map| _ = map.node_mut(id(1)).expect("this node").migrating.insert(FOO, id(3)));
     bench.expect(&[
         ("GET {foo}a", "$1\r\n1\r\n"),
         ("GET foo", ASK),
@@ -263,7 +253,7 @@ fn migrating_slot_is_served_while_all_keys_are_here() {
 #[test]
 fn imported_slot_is_served_after_asking() {
     let mut bench = Bench::new();
-    bench.put_in_transit(Transit::ImportingFrom(id(3)));
+    bench.publish(|map| _ = map.node_mut(id(1)).expect("this node").importing.insert(FOO, id(3)));
     bench.expect(&[
         ("GET foo", MOVED),
         ("ASKING", "+OK\r\n"),

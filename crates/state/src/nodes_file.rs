@@ -1,7 +1,7 @@
 //! `cluster-config-file`: read once, locked, and replaced as a whole.
 //!
 //! The lock is `flock(2)` on the file itself, as in Valkey, so that two servers don't share it. A new version is another file,
-//! which is locked before it gets the name. So whoever opens the name finds a locked file, or one that has just lost its name.
+//! which is locked before it gets the name. So a process that opens the name finds a locked file, or one that has just lost its name.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File, OpenOptions};
@@ -84,7 +84,7 @@ mod tests {
     fn one_server_holds_the_file() {
         let dir = tempfile::tempdir().expect("create a folder");
         let path = dir.path().join("nodes.conf");
-        let (mut first, content) = NodesFile::open(&path).unwrap().expect("nobody has it");
+        let (mut first, content) = NodesFile::open(&path).unwrap().expect("it is not locked");
         assert!(content.is_empty());
         assert!(NodesFile::open(&path).unwrap().is_none());
         first.replace(b"one").unwrap();
@@ -102,7 +102,7 @@ mod tests {
         let path = dir.path().join("sub/nodes.conf");
         assert!(NodesFile::open(&path).is_err());
         fs::create_dir(dir.path().join("sub")).unwrap();
-        let (mut file, _) = NodesFile::open(&path).unwrap().expect("nobody has it");
+        let (mut file, _) = NodesFile::open(&path).unwrap().expect("it is not locked");
         file.replace(b"one").unwrap();
         fs::remove_dir_all(dir.path().join("sub")).unwrap();
         assert!(file.replace(b"two").is_err());

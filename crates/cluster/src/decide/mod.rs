@@ -21,7 +21,7 @@ pub struct Facts<'a> {
     pub has_keys: bool,
     /// How many keys of a slot this node has, in all databases.
     pub keys_in_slot: &'a dyn Fn(Slot) -> usize,
-    /// Two ids that nobody has, for CLUSTER RESET.
+    /// Two unused ids, for CLUSTER RESET.
     pub new_ids: [NodeId; 2],
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::map::{Health, Transit};
+use crate::map::Health;
 use crate::routes::{Asker, KeysFound, Routes, Verdict};
 use crate::settings::{Preferred, Settings, Via};
 
@@ -160,13 +160,9 @@ fn endpoint_follows_settings_and_connection() {
 #[test]
 fn node_loses_slots_that_it_owned_imported_or_was_giving_away() {
     let before = three_nodes();
-    let transit = |slot, transit| {
-        let mut map = before.clone();
-        map.node_mut(id(1)).unwrap().transits.insert(slot, transit);
-        map
-    };
-    let (gives, takes) =
-        (transit(0, Transit::MigratingTo(id(2))), transit(8192, Transit::ImportingFrom(id(2))));
+    let (mut gives, mut takes) = (before.clone(), before.clone());
+    gives.node_mut(id(1)).unwrap().migrating.insert(0, id(2));
+    takes.node_mut(id(1)).unwrap().importing.insert(8192, id(2));
     let mut given = before.clone();
     given.set_owner(0, Some(id(2)));
     let mut down = before.clone();

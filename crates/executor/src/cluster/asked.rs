@@ -140,7 +140,7 @@ impl<'a> Search<'_, 'a> {
     }
 }
 
-/// Whether the command is MOVE, or COPY to another database: the key there is not expected to exist, so nobody knows whether it
+/// Whether the command is MOVE, or COPY to another database: the key there is not expected to exist, so it is unknown whether it
 /// has moved.
 pub fn crosses_databases(cmd: &Cmd, args: &[&[u8]], db: usize) -> bool {
     match cmd.spec.special.databases {

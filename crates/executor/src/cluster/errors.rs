@@ -15,7 +15,7 @@ pub const UNBOUND: Error = Error::new("CLUSTERDOWN Hash slot not served");
 pub const NO_CLUSTER: Error =
     Error::new("ERR Can not run script on cluster, 'no-cluster' flag is set.");
 
-/// Whether an error tells the client where, or when, the cluster serves the request. EXEC returns it as it is.
+/// Whether an error shows the client where, or when, the cluster serves the request. EXEC returns it as it is.
 pub fn is_redirect(e: &Error) -> bool {
     const CODES: [&[u8]; 5] = [b"MOVED", b"ASK", b"TRYAGAIN", b"CROSSSLOT", b"CLUSTERDOWN"];
     let code = e.0.split(|byte| *byte == b' ').next();

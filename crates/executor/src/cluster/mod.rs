@@ -121,7 +121,7 @@ pub fn check_held(task: &mut Task<'_>, guard: Option<&Guard<'_>>) -> Result<(), 
     refusal(routes, &session.shared, slot, verdict).map_or(Ok(()), Err)
 }
 
-/// Checks whether a blocked client may go on waiting, or be served.
+/// Checks whether a blocked client may continue to wait, or be served.
 ///
 /// # Errors
 /// The error that ends its wait.

@@ -2,7 +2,7 @@
 
 use super::asked::{AskedSlot, find_keys, is_readonly, slot_of_command};
 use super::known::KnownTopology;
-use weft_cluster::{Asker, KeysFound, Routes, Slot, Verdict};
+use weft_cluster::{Asker, Slot, Verdict};
 use weft_command_spec::{Flags, GetKeys};
 use weft_commands::Error;
 use weft_keyspace::{ExecContext, Guard};
@@ -34,7 +34,7 @@ pub fn check(
         AskedSlot::Several => return Err(NOT_HERE),
     };
     let Some(topology) = topology.renew(state) else { return Ok(None) };
-    let looks = match verdict(&topology.routes, session, cmd, slot) {
+    let looks = match topology.routes.verdict(slot, asker(session, cmd)) {
         Verdict::Here => None,
         Verdict::LookAtKeys => Some(slot),
         refused => return Err(error(cmd, refused)),
@@ -57,15 +57,11 @@ pub fn check_keys(
     slot: Slot,
 ) -> Result<(), Error> {
     let Some(topology) = topology.topology() else { return Ok(()) };
-    let keys: KeysFound = find_keys(context, guard, session, cmd, args);
+    let keys = find_keys(context, guard, session, cmd, args);
     match topology.routes.verdict_of_keys(slot, asker(session, cmd), keys) {
         Verdict::Here => Ok(()),
         refused => Err(error(cmd, refused)),
     }
-}
-
-fn verdict<'r>(routes: &'r Routes, session: &Session, cmd: &Cmd, slot: Slot) -> Verdict<'r> {
-    routes.verdict(slot, asker(session, cmd))
 }
 
 fn asker(session: &Session, cmd: &Cmd) -> Asker {

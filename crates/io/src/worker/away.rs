@@ -322,12 +322,12 @@ impl Worker {
     /// This node of a cluster has lost slots: clients blocked on their keys get a redirect, and subscriptions to their
     /// shard channels end.
     fn rerouted(&mut self) {
-        let all: Vec<usize> = self.conns.iter().map(|(index, _)| index).collect();
-        for index in all {
-            if let Some(waiting) = self.conns[index].state.waiting().cloned() {
+        for index in self.conns.indices() {
+            let waiting = self.conns.get(index).and_then(|conn| conn.state.waiting().cloned());
+            if let Some(waiting) = waiting {
                 self.reroute(index, &waiting);
             }
-            let conn = &mut self.conns[index];
+            let Some(conn) = self.conns.get_mut(index) else { continue };
             if !conn.session.shared.is_subscriber() || conn.state.is_closing() {
                 continue;
             }

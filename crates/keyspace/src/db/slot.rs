@@ -63,13 +63,13 @@ impl Db<'_> {
     fn walk_slot(&mut self, slot: u16, mut seen: impl FnMut(&[u8]) -> bool) {
         let mut cursor = 0;
         loop {
-            let mut goes_on = true;
+            let mut continues = true;
             cursor = self.scan_shard(shard_of(slot), cursor, |record| {
                 if key_slot(record.key()) == slot {
-                    goes_on &= seen(record.key());
+                    continues &= seen(record.key());
                 }
             });
-            if cursor == 0 || !goes_on {
+            if cursor == 0 || !continues {
                 return;
             }
         }

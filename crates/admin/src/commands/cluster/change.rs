@@ -51,7 +51,7 @@ fn change(cx: &mut ConnCx<'_>, verb: Verb) -> Result<bool, Error> {
     if change.is_empty() {
         return Ok(true);
     }
-    let map = topology.map.apply(&change).expect("the world is stopped: nobody changes the map");
+    let map = topology.map.apply(&change).expect("the map changes under a stop of the world only");
     let me = change.id_after(topology.me);
     if let Err(e) = save(srv, &map, me) {
         log_warning!("Can't write the cluster configuration file: {}", words(&e));

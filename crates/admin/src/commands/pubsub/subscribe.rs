@@ -12,7 +12,6 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_executor::pubsub;
 use weft_pubsub::registry::Kind;
 use weft_pubsub::registry::Name;
-use weft_resp::Reply;
 
 const LISTENS: Flags = FLAGS.or(Flags::NOSCRIPT).or(Flags::WHILE_SUBSCRIBED);
 
