@@ -14,7 +14,7 @@ const LOGO: &str = r"
       |   |   |   |   |   |
     --|-------|-------|------      Weft VERSION, BITS bit
       |   |   |   |   |   |
-    ------|-------|-------|--      Running in standalone mode
+    ------|-------|-------|--      Running in MODE mode
       |   |   |   |   |   |        Port: PORT
     --|-------|-------|------      PID: NUMBER
       |   |   |   |   |   |        I/O threads: THREADS
@@ -42,12 +42,14 @@ pub fn banner(srv: &Server, config: &Config) {
         let text = LOGO
             .replace("VERSION", VERSION)
             .replace("BITS", &usize::BITS.to_string())
+            .replace("MODE", srv.nodes.cluster.mode())
             .replace("PORT", &port)
             .replace("NUMBER", &pid.to_string())
             .replace("THREADS", &srv.threads.configured().to_string());
         println!("{text}");
     } else {
-        log_notice!("Running mode=standalone, port={}.", shown_port(config));
+        let mode = srv.nodes.cluster.mode();
+        log_notice!("Running mode={mode}, port={}.", shown_port(config));
     }
     warnings(config);
 }
@@ -152,7 +154,7 @@ pub fn apply_title(srv: &Server, config: &Config) {
     let variables = Variables {
         title: &srv.process.called,
         listen_addr: &address,
-        server_mode: "",
+        server_mode: if srv.nodes.cluster.is_enabled() { "[cluster]" } else { "" },
         port,
         tls_port: config.int(Id::TLS_PORT) as u16,
         unix_socket: &socket,

@@ -13,6 +13,7 @@
 pub mod active_threads;
 pub mod announce;
 pub mod client_eviction;
+pub mod cluster;
 pub mod commands;
 pub mod info;
 pub mod restart;

@@ -169,7 +169,10 @@ fn wait_for_replicas(srv: &'static Server, stop: Stop, ask: Questions<'_>) -> bo
     const LOOK: Duration = Duration::from_millis(5);
     let timeout_s = srv.config().int(Id::SHUTDOWN_TIMEOUT).max(0);
     let hub = hub(srv);
-    if timeout_s == 0 || srv.replication.is_replica() || !hub.lock().node.primary().has_replicas() {
+    if timeout_s == 0
+        || srv.nodes.replication.is_replica()
+        || !hub.lock().node.primary().has_replicas()
+    {
         return true;
     }
     let until_ms = srv.mono_ms().saturating_add(timeout_s.saturating_mul(1000));

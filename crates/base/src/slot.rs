@@ -36,6 +36,18 @@ pub fn hash_tag(key: &[u8]) -> &[u8] {
     }
 }
 
+/// The slot of all keys that match a glob pattern, if it has a hash tag before its first special character, or no special
+/// character at all. `None`: they may be in several slots.
+pub fn pattern_slot(pattern: &[u8]) -> Option<u16> {
+    const SPECIAL: &[u8] = b"*?[\\";
+    let literal = pattern.iter().position(|byte| SPECIAL.contains(byte)).unwrap_or(pattern.len());
+    let before = &pattern[..literal];
+    match literal == pattern.len() || hash_tag(before).len() < before.len() {
+        true => Some(key_slot(before)),
+        false => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +65,27 @@ mod tests {
             ("foo{bar}{zap}", 5_061),
         ] {
             assert_eq!(key_slot(key.as_bytes()), slot, "{key}");
+        }
+    }
+
+    #[test]
+    fn pattern_has_a_slot_if_its_tag_has_no_special_character() {
+        for (pattern, slot) in [
+            ("foo", Some(12_182)),
+            ("{foo}*", Some(12_182)),
+            ("a{foo}[b]", Some(12_182)),
+            ("}{foo}?", Some(12_182)),
+            ("{foo}*{bar}", Some(12_182)),
+            ("*{foo}", None),
+            ("foo*", None),
+            ("{f*o}", None),
+            ("{foo\\}", None),
+            ("{}*{foo}", None),
+            ("{}{foo}*", None),
+            ("", Some(0)),
+            ("*", None),
+        ] {
+            assert_eq!(pattern_slot(pattern.as_bytes()), slot, "{pattern}");
         }
     }
 

@@ -2,8 +2,9 @@
 
 use crate::flags::Flags;
 use crate::group::Group;
-use crate::key_spec::{FixedKey, KeySpec, fixed_key};
-use crate::special::Special;
+use crate::key_options;
+use crate::key_spec::{Begin, FixedKey, KeySpec, fixed_key};
+use crate::special::{GetKeys, Special};
 
 /// The description of a command or subcommand.
 #[derive(Debug)]
@@ -44,6 +45,30 @@ impl Spec {
     /// and returns its own error.
     pub fn key_positions(&self, args: &[&[u8]], mut found: impl FnMut(usize)) -> Option<()> {
         self.keys.iter().try_for_each(|spec| spec.positions(args, &mut found))
+    }
+
+    /// The positions of all arguments that hash to a slot, in any order: keys, the destinations that options name, and shard
+    /// channels. `None` as for [`Spec::key_positions`].
+    pub fn hashed_positions(&self, args: &[&[u8]], mut found: impl FnMut(usize)) -> Option<()> {
+        let rule = self.special.get_keys;
+        if rule == GetKeys::Migrate {
+            key_options::migrate_keys(args)?.for_each(found);
+            return Some(());
+        }
+        for spec in self.keys {
+            // Several words can name the destination of GEORADIUS; the last one counts.
+            let is_option = matches!(spec.begin, Begin::Keyword { .. });
+            if !(rule == GetKeys::GeoStore && is_option) {
+                spec.positions(args, &mut found)?;
+            }
+        }
+        let destination = match rule {
+            GetKeys::Sort => key_options::sort_destination(args),
+            GetKeys::GeoStore => key_options::geo_destination(args),
+            GetKeys::BySpecs | GetKeys::Migrate | GetKeys::Set | GetKeys::Bitfield => None,
+        };
+        destination.into_iter().for_each(found);
+        Some(())
     }
 
     /// The first key, if its position does not depend on the arguments.

@@ -18,6 +18,8 @@ pub struct CommandSettings {
     pub lazy_user_flush: bool,
     /// Whether `maxmemory-policy` is an LFU policy, for OBJECT FREQ and IDLETIME.
     pub lfu: bool,
+    /// `cluster-enabled`: a client's command works on keys of one slot.
+    pub cluster: bool,
     /// The sizes up to which collections stay packed.
     pub limits: Limits,
 }
@@ -254,7 +256,7 @@ impl<'a> Ctx<'a> {
 
     /// Whether the guard holds `key`. Always true outside of [`Lane::Served`].
     pub fn holds(&self, key: &Key<'_>) -> bool {
-        self.db.holds(key.shard)
+        self.db.holds(key.shard())
     }
 
     /// Counts one change of the keyspace.

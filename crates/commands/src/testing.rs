@@ -29,6 +29,7 @@ impl Bench {
             max_string: 512 << 20,
             lazy_user_flush: true,
             lfu: false,
+            cluster: false,
             limits: weft_types::Limits::default(),
         };
         let ks = Keyspace::new(16, 1, Box::new(|_| {}));
@@ -106,7 +107,7 @@ impl Bench {
                 Lock::Keys => self.shards_of_keys(command, args),
                 Lock::World | Lock::Rest | Lock::Names => None,
                 Lock::Named(keys) => keys(args)
-                    .map(|at| ShardSet::of(at.into_iter().map(|i| self.ks.key(args[i]).shard))),
+                    .map(|at| ShardSet::of(at.into_iter().map(|i| self.ks.key(args[i]).shard()))),
                 Lock::ScanRange => Some(generic::scan::shards(args, &self.ks, self.db)),
             };
             let mut inside = Outside::new(&self.ks, 0).enter();
@@ -144,7 +145,7 @@ impl Bench {
     fn shards_of_keys(&self, command: &Command, args: &[&[u8]]) -> Option<ShardSet> {
         let mut shards = Vec::new();
         // A command without keys holds no shard.
-        let _ = command.spec.key_positions(args, |i| shards.push(self.ks.key(args[i]).shard));
+        let _ = command.spec.key_positions(args, |i| shards.push(self.ks.key(args[i]).shard()));
         Some(ShardSet::of(shards))
     }
 }

@@ -41,9 +41,9 @@ pub struct Req {
     /// The range of its spans in [`Batch::spans`].
     pub first_span: u32,
     pub spans: u32,
-    /// Hash and shard of its first key, if it has one.
+    /// Hash and slot of its first key, if it has one.
     pub hash: u64,
-    pub shard: u16,
+    pub slot: u16,
     /// Cache lines to prefetch of that key's record; 0 without a key.
     pub lines: u8,
     pub db: u16,

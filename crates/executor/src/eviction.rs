@@ -86,7 +86,7 @@ fn evict(core: &mut Core, inside: &mut Inside<'_>, limit: usize) -> bool {
 ///
 /// Evictions would make the last three grow.
 pub fn not_counted(srv: &Server) -> usize {
-    let unread = srv.replication.behind() + srv.links.answers.unread();
+    let unread = srv.nodes.replication.behind() + srv.links.answers.unread();
     srv.process.background.bio.pending_bytes()
         + srv.memory.statistics()
         + srv.ks.snapshot_bytes()

@@ -11,6 +11,7 @@
 pub mod access;
 pub mod batch;
 pub mod blocking;
+pub mod cluster;
 pub mod defrag;
 pub mod dispatch;
 pub mod end_client;

@@ -185,7 +185,9 @@ fn run_job(core: &mut Core, holder: &mut SlowLaneThread<'static>, job: Job) {
         }
         // The client's thread was notified under the shards.
         Err(Suspend::Blocked(_)) => return,
-        Err(Suspend::Busy(_) | Suspend::MailboxFull(_) | Suspend::Slow { .. }) => {
+        Err(
+            Suspend::Busy(_) | Suspend::MailboxFull(_) | Suspend::InTransit | Suspend::Slow { .. },
+        ) => {
             unreachable!("a thread of the slow lane waits for shards, and completes its commands")
         }
     };

@@ -68,7 +68,7 @@ pub fn is_heavy(core: &mut Core, session: &Session, guard: &Guard<'_>) -> bool {
         let _ = spec.key_positions(&args, |at| {
             let key = db.key(args[at]);
             // After a queued SELECT, this is a key of the wrong database. The result is only an estimate.
-            if db.holds(key.shard) {
+            if db.holds(key.shard()) {
                 work = work.saturating_add(db.peek(&key).map_or(0, |record| key_work(&record)));
             }
         });

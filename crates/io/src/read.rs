@@ -519,7 +519,7 @@ fn push_spans(
         first_span: first_span as u32,
         spans: spans as u32,
         hash: 0,
-        shard: 0,
+        slot: 0,
         lines: 0,
         db: conn.session.db as u16,
     };
@@ -545,7 +545,7 @@ fn push_owned(
         first_span: 0,
         spans: 0,
         hash: 0,
-        shard: 0,
+        slot: 0,
         lines: 0,
         db: conn.session.db as u16,
     };
@@ -570,7 +570,7 @@ fn resolve<'a>(req: &mut Req, planner: Planner<'_>, argc: usize, arg: impl Fn(us
     if cmd.first_key != 0 && cmd.first_key < argc {
         let key = planner.ks.key(arg(cmd.first_key));
         req.hash = key.hash;
-        req.shard = key.shard;
+        req.slot = key.slot;
         req.lines = cmd.lines;
     }
 }

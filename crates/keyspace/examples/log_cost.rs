@@ -32,7 +32,7 @@ fn write(ks: &Keyspace, writes: u64) -> f64 {
         for _ in 0..BATCH {
             let name = format!("key:{:012}", rng.next() % KEYS);
             let key = ks.key(name.as_bytes());
-            let guard = inside.guard_one(&mut context, key.shard).expect("the only thread");
+            let guard = inside.guard_one(&mut context, key.shard()).expect("the only thread");
             let mut db = Db::new(&guard, &mut context, 0);
             db.set(&key, record(name.as_bytes(), New::Bytes(&value), None, 0));
             if guard.is_logged() {

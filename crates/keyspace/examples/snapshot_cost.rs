@@ -24,7 +24,7 @@ fn set_all(ks: &Keyspace, keys: u64) -> f64 {
         name.extend_from_slice(b"key:");
         name.extend_from_slice(&(n.wrapping_mul(odd) & (keys - 1)).to_le_bytes());
         let key = ks.key(&name);
-        let guard = inside.guard_one(&mut context, key.shard).expect("the shard is free");
+        let guard = inside.guard_one(&mut context, key.shard()).expect("the shard is free");
         Db::new(&guard, &mut context, 0).set(&key, record(&name, New::Bytes(&value), None, 0));
         if !context.effects.is_empty() {
             settle(&guard, &mut context);

@@ -237,11 +237,11 @@ mod tests {
         let mut rest = |visited: bool| {
             let mut inside = Outside::new(&ks, 0).enter();
             let rest = inside.rest(&mut other);
-            assert_eq!(rest.holds(key.shard), !visited);
+            assert_eq!(rest.holds(key.shard()), !visited);
             assert_eq!(Db::new(&rest, &mut other, 0).len(), 1);
         };
         rest(false);
-        cut.visit(key.shard, || rest(true));
+        cut.visit(key.shard(), || rest(true));
         rest(false);
     }
 

@@ -11,6 +11,7 @@ mod keep;
 mod logging;
 mod rework;
 mod several;
+mod slot;
 
 pub use alter::Change;
 pub use rework::Rework;
@@ -95,7 +96,7 @@ impl<'g> Db<'g> {
     #[inline]
     fn check(&mut self, key: &Key<'_>) -> KeyState {
         let now = self.context.over_ms;
-        match self.table(key.shard).find(key.hash, key.bytes) {
+        match self.table(key.shard()).find(key.hash, key.bytes) {
             None => KeyState::Absent,
             Some(r) if r.expiry().is_some_and(|at| at <= now) => KeyState::Expired,
             Some(_) => KeyState::Live,
@@ -124,7 +125,7 @@ impl<'g> Db<'g> {
     #[cold]
     pub(crate) fn expire(&mut self, key: &Key<'_>) {
         self.before_write(key);
-        if let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) {
+        if let Some(dead) = self.table(key.shard()).remove(key.hash, key.bytes) {
             self.context.tally.expired += 1;
             self.note_removed(key, dead.expiry(), Cause::Expiry);
             self.context.discard(dead);
@@ -136,7 +137,7 @@ impl<'g> Db<'g> {
     #[inline]
     pub fn peek(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         let now = self.context.over_ms;
-        let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
+        let record = self.table(key.shard()).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
             self.expire_on_read(key);
             return None;
@@ -149,7 +150,7 @@ impl<'g> Db<'g> {
     #[inline]
     pub fn read(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         let now = self.context.over_ms;
-        match self.table(key.shard).into_found(key.hash, key.bytes) {
+        match self.table(key.shard()).into_found(key.hash, key.bytes) {
             Some(record) if record.expiry().is_none_or(|at| at > now) => {
                 self.context.tally.hits += 1;
                 self.touch(record);
@@ -196,7 +197,7 @@ impl<'g> Db<'g> {
     #[inline]
     pub fn for_write(&mut self, key: &Key<'_>) -> Option<RecordRef<'_>> {
         let now = self.context.over_ms;
-        let record = self.table(key.shard).into_found(key.hash, key.bytes)?;
+        let record = self.table(key.shard()).into_found(key.hash, key.bytes)?;
         if record.expiry().is_some_and(|at| at <= now) {
             self.expire_on_write(key);
             return None;
@@ -235,7 +236,7 @@ impl<'g> Db<'g> {
     pub fn set(&mut self, key: &Key<'_>, record: Record) {
         debug_assert_eq!(key.bytes, record.key());
         self.before_write(key);
-        let mut table = self.table(key.shard);
+        let mut table = self.table(key.shard());
         if let Some(slot) = table.find_mut(key.hash, key.bytes) {
             let dead = slot.replace(record);
             self.note_replaced(key, dead);
@@ -251,7 +252,7 @@ impl<'g> Db<'g> {
             KeyState::Absent => None,
             KeyState::Live => {
                 self.before_write(key);
-                let record = self.table(key.shard).remove(key.hash, key.bytes)?;
+                let record = self.table(key.shard()).remove(key.hash, key.bytes)?;
                 self.note_removed(key, record.expiry(), Cause::Command);
                 Some(record)
             }
@@ -269,7 +270,8 @@ impl<'g> Db<'g> {
     /// # Errors
     /// The key exists.
     pub fn load(&mut self, record: Record) -> Result<(), Record> {
-        let Key { hash, shard, .. } = self.key(record.key());
+        let key = self.key(record.key());
+        let (hash, shard) = (key.hash, key.shard());
         let mut table = self.table(shard);
         if table.find(hash, record.key()).is_some() {
             return Err(record);
@@ -293,7 +295,7 @@ impl<'g> Db<'g> {
     /// For commands that store an empty result over an old value.
     pub fn clear(&mut self, key: &Key<'_>) -> bool {
         self.before_write(key);
-        let Some(dead) = self.table(key.shard).remove(key.hash, key.bytes) else { return false };
+        let Some(dead) = self.table(key.shard()).remove(key.hash, key.bytes) else { return false };
         self.note_removed(key, dead.expiry(), Cause::Command);
         self.context.discard(dead);
         true
@@ -315,7 +317,7 @@ impl<'g> Db<'g> {
             }
             KeyState::Live => {
                 self.before_write(key);
-                let mut table = self.table(key.shard);
+                let mut table = self.table(key.shard());
                 let slot = table.find_mut(key.hash, key.bytes).expect("it was just found");
                 slot.update(change);
                 self.note_changed(key);

@@ -245,7 +245,7 @@ impl Evictor {
         let mut postponed = Vec::new();
         let mut evicted = None;
         while let Some(mut best) = self.pool.0.pop() {
-            let shard = inside.keyspace().key(&best.key).shard;
+            let shard = inside.keyspace().key(&best.key).shard();
             if busy.contains(&shard) {
                 postponed.push(best);
                 continue;
@@ -302,13 +302,13 @@ impl Candidate {
         second: u64,
     ) -> Outcome {
         let key = inside.keyspace().key(&self.key);
-        let Ok(guard) = inside.guard_one(context, key.shard) else {
+        let Ok(guard) = inside.guard_one(context, key.shard()) else {
             return Outcome::Busy;
         };
         let access = context.access;
         let mut db = Db::new(&guard, context, self.db);
         db.before_write(&key);
-        let mut table = db.sweep_table(key.shard);
+        let mut table = db.sweep_table(key.shard());
         let Some(slot) = table.find_mut(key.hash, key.bytes) else {
             return Outcome::Absent;
         };
@@ -665,7 +665,7 @@ mod tests {
         fill(&ks, &mut context, 0, "{x}", 10, |_| (None, 0));
         let mut evictor = Evictor::new();
         let mut other = ExecContext::new(NOW, 8);
-        let guard = ks.lock_one(&mut other, ks.key(b"{x}0").shard).expect("free");
+        let guard = ks.lock_one(&mut other, ks.key(b"{x}0").shard()).expect("free");
         assert!(matches!(
             evictor.step(&mut Outside::new(&ks, 0).enter(), &mut context, policy, 5),
             Step::Busy

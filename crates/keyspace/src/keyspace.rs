@@ -50,7 +50,22 @@ impl KeyHasher for Hasher {
 pub struct Key<'a> {
     pub bytes: &'a [u8],
     pub hash: u64,
-    pub shard: u16,
+    /// The hash slot, from which the shard follows.
+    pub slot: u16,
+}
+
+impl Key<'_> {
+    /// The shard with the key.
+    #[inline]
+    pub fn shard(&self) -> u16 {
+        shard_of(self.slot)
+    }
+}
+
+/// The shard with the keys of a hash slot.
+#[inline]
+pub fn shard_of(slot: u16) -> u16 {
+    slot % SHARDS as u16
 }
 
 /// Counts of one database.
@@ -202,13 +217,13 @@ impl Keyspace {
     /// Hashes a key and finds its shard.
     #[inline]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        Key { bytes, hash: self.hasher.hash(bytes), shard: self.shard(bytes) }
+        Key { bytes, hash: self.hasher.hash(bytes), slot: weft_base::slot::key_slot(bytes) }
     }
 
     /// The shard of a key.
     #[inline]
     pub fn shard(&self, bytes: &[u8]) -> u16 {
-        weft_base::slot::key_slot(bytes) % SHARDS as u16
+        shard_of(weft_base::slot::key_slot(bytes))
     }
 
     #[inline]
@@ -303,7 +318,7 @@ impl Keyspace {
     /// First step of a planned command: prefetches the key's bucket.
     #[inline]
     pub fn plan_bucket(&self, key: &Key<'_>, db: usize, pin: &weft_table::epoch::Guard) {
-        self.table(key.shard, db).plan_bucket(key.hash, pin);
+        self.table(key.shard(), db).plan_bucket(key.hash, pin);
     }
 
     /// Second step: prefetches the records that the key's bucket points to.
@@ -315,6 +330,6 @@ impl Keyspace {
         lines: usize,
         pin: &weft_table::epoch::Guard,
     ) {
-        self.table(key.shard, db).plan_record(key.hash, lines, pin);
+        self.table(key.shard(), db).plan_record(key.hash, lines, pin);
     }
 }

@@ -68,7 +68,7 @@ pub use db::{Change, Db};
 pub use guard::{Busy, Guard, ShardSet};
 pub use hold::{GaveUp, Inside, Outside, SlowLaneThread, Stop};
 pub use interest::Watch;
-pub use keyspace::{Hasher, Key, Keyspace, SHARDS, Sums};
+pub use keyspace::{Hasher, Key, Keyspace, SHARDS, Sums, shard_of};
 pub use lock::Waiter;
 pub use log::{Log, LogReader, ReaderId};
 pub use notice::Classes;

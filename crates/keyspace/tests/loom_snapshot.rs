@@ -22,7 +22,7 @@ const NOW: i64 = 1000;
 fn keys(ks: &Keyspace) -> [Key<'static>; 2] {
     assert_eq!(SHARDS, 2);
     let names: [&'static [u8]; 4] = [b"a", b"b", b"c", b"d"];
-    let of = |shard| names.into_iter().map(|name| ks.key(name)).find(|key| key.shard == shard);
+    let of = |shard| names.into_iter().map(|name| ks.key(name)).find(|key| key.shard() == shard);
     [of(0).expect("one in each"), of(1).expect("one in each")]
 }
 
@@ -45,7 +45,7 @@ fn fill(ks: &Keyspace) {
     let mut context = ExecContext::new(NOW, 0);
     let mut inside = Outside::new(ks, 0).enter();
     for key in keys(ks) {
-        let guard = inside.guard_one(&mut context, key.shard).expect("the shard is free");
+        let guard = inside.guard_one(&mut context, key.shard()).expect("the shard is free");
         add(&mut Db::new(&guard, &mut context, 0), &key, 10);
         commit(&guard, &mut context);
         drop(guard);

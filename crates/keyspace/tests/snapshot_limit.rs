@@ -15,7 +15,7 @@ fn with_db(ks: &Keyspace, name: &[u8], act: impl FnOnce(&mut Db<'_>, &Key<'_>)) 
     let mut context = ExecContext::new(NOW, 1);
     let mut inside = Outside::new(ks, 0).enter();
     let key = ks.key(name);
-    let guard = inside.guard_one(&mut context, key.shard).expect("the shard is free");
+    let guard = inside.guard_one(&mut context, key.shard()).expect("the shard is free");
     act(&mut Db::new(&guard, &mut context, 0), &key);
     settle(&guard, &mut context);
     seal(&guard, &mut context);

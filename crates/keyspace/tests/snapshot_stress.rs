@@ -93,7 +93,7 @@ fn slow_thread(ks: &Keyspace, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let names: Vec<String> = (0..6).map(|_| name(rng.next() % ACCOUNTS)).collect();
         let keys: Vec<Key<'_>> = names.iter().map(|name| ks.key(name.as_bytes())).collect();
-        let mut guard = hand.hold(&mut context, &ShardSet::of(keys.iter().map(|key| key.shard)));
+        let mut guard = hand.hold(&mut context, &ShardSet::of(keys.iter().map(|key| key.shard())));
         let mut db = Db::new(&guard, &mut context, (rng.next() % 2) as usize);
         if keys.iter().all(|key| db.contains(key)) {
             // Taken from three accounts, and given to three others much later.

@@ -84,7 +84,7 @@ impl State {
     /// Drops the recorded positions, because the data were replaced.
     pub fn forget_positions(&mut self, srv: &Server) {
         self.places = Positions::default();
-        srv.replication.placed.store(0, Ordering::SeqCst);
+        srv.nodes.replication.placed.store(0, Ordering::SeqCst);
     }
 
     /// Records that the data after this unit are at the end of the stream.
@@ -95,7 +95,7 @@ impl State {
         let Some(position) = self.node.position() else { return };
         if self.places.after(unit) != Some(position) {
             self.places.note(unit, position);
-            srv.replication.placed.store(unit, Ordering::SeqCst);
+            srv.nodes.replication.placed.store(unit, Ordering::SeqCst);
             // The position may have advanced after the file was written.
             aof(srv).look_behind(unit);
         }

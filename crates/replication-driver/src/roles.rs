@@ -29,7 +29,7 @@ pub fn keep_writes(srv: &'static Server, state: &mut State, guard: Option<&Guard
     match &state.log {
         Some(log) => {
             *hub(srv).reader() = Some(log.id());
-            srv.replication.unit.store(log.position(), Ordering::SeqCst);
+            srv.nodes.replication.unit.store(log.position(), Ordering::SeqCst);
             let offset = state.node.stream().offset();
             state.replicas.waiters.marks.begin(log.position(), offset);
         }

@@ -139,7 +139,7 @@ pub fn drain(srv: &'static Server, state: &mut State, most: usize) -> bool {
     } else {
         while log.next().is_some() {}
     }
-    srv.replication.unit.store(log.position(), Ordering::SeqCst);
+    srv.nodes.replication.unit.store(log.position(), Ordering::SeqCst);
     state.log = Some(log);
     more
 }

@@ -134,6 +134,7 @@ fn run(config: Config, commands: (CommandTable, Functions)) -> Result<i32, Failu
     let srv = crate::wiring::server(config, called, commands);
     let config = srv.config();
     weft_admin::commands::load_users(srv, &config)?;
+    weft_admin::cluster::load_at_start(srv, &config)?;
     threads::prepare(srv, &config, threads::wanted(srv, &config))
         .map_err(|e| format!("Can't start: {e}"))?;
     tls::configure(srv, &config)

@@ -25,6 +25,9 @@ pub const FEW_REPLICAS: u32 = 512;
 /// A snapshot is being taken, or a command waits for a snapshot at its memory limit.
 pub const SNAPSHOT: u32 = 1024;
 
+/// This server is a node of a cluster.
+pub const CLUSTER: u32 = 2048;
+
 /// The reasons in force, as bits.
 #[derive(Debug, Default)]
 pub struct Attention(AtomicU32);

@@ -33,6 +33,7 @@ pub struct Origin {
     pub peer: String,
     pub local: String,
     pub unix: bool,
+    pub tls: bool,
     /// The link to our primary. No I/O thread owns it.
     pub is_primary: bool,
     /// When it was accepted, in monotonic milliseconds.
@@ -258,14 +259,15 @@ impl ClientShared {
 
     pub fn new(id: u64, thread: usize, fd: i32, accepted: &Accepted, now_ms: i64) -> Self {
         let (peer, local) = (accepted.peer.clone(), accepted.local.clone());
-        let unix = accepted.unix;
-        let origin = Origin { fd, peer, local, unix, is_primary: false, created_ms: now_ms };
+        let (unix, tls) = (accepted.unix, accepted.is_tls);
+        let origin = Origin { fd, peer, local, unix, tls, is_primary: false, created_ms: now_ms };
         ClientShared::of(id, thread, origin)
     }
 
     /// The link to our primary, between these two addresses.
     pub fn of_primary(id: u64, fd: i32, [peer, local]: [String; 2], now_ms: i64) -> Self {
-        let origin = Origin { fd, peer, local, unix: false, is_primary: true, created_ms: now_ms };
+        let (unix, tls, is_primary) = (false, false, true);
+        let origin = Origin { fd, peer, local, unix, tls, is_primary, created_ms: now_ms };
         ClientShared::of(id, 0, origin)
     }
 

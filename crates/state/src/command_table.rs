@@ -36,6 +36,8 @@ pub enum Needs {
     Key(usize),
     /// The shards of the keys from this argument on.
     KeysFrom(usize),
+    /// This shard.
+    Shard(u16),
     /// The other I/O threads must be between two commands.
     Stop,
     World,
@@ -79,6 +81,7 @@ impl Needs {
             Needs::Nothing => Need::Nothing,
             Needs::Key(at) => shards(at, at + 1),
             Needs::KeysFrom(at) => shards(at, args.len()),
+            Needs::Shard(shard) => Need::One(shard),
             Needs::Stop => Need::Stop,
             Needs::World => Need::World,
             Needs::Aside => Need::Aside,

@@ -19,6 +19,7 @@
 //! * [`stats`], [`latency`], [`commandlog`], [`info_state`]: counters and their history
 //! * [`attention`] - bits that a thread reads once per command; [`pause`]: CLIENT PAUSE and its kin
 //! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
+//! * [`cluster`] - the map of the cluster, and the routes that follow from it
 //! * [`tls`] - certificates and keys in use
 //! * [`version`] - version and commit of this build
 
@@ -33,6 +34,7 @@ pub mod attention;
 pub mod bio;
 pub mod client_line;
 pub mod clients;
+pub mod cluster;
 pub mod command_table;
 pub mod commandlog;
 pub mod configuration;
@@ -47,6 +49,7 @@ pub mod latency;
 pub mod listening;
 pub mod logged;
 pub mod mailbox;
+pub mod nodes_file;
 pub mod offload;
 pub mod packed_requests;
 pub mod pause;

@@ -134,7 +134,7 @@ impl Watched {
             let Some(name) = db.watch(&key, &self.watch) else { continue };
             self.bytes += heap(SHARED + name.len()) + WATCHER;
             let (db, was_expired) = (db.index() as u32, db.is_expired(&key));
-            self.keys.push(WatchedKey { name, db, shard: key.shard, was_expired });
+            self.keys.push(WatchedKey { name, db, shard: key.shard(), was_expired });
         }
         let keys = self.keys.capacity() * size_of::<WatchedKey>();
         self.charge.set(size_of::<Self>() + keys + self.bytes);

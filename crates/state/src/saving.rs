@@ -36,7 +36,7 @@ impl Server {
     /// has not arrived, and since then, only a primary's writes have changed it. Such a keyspace is
     /// saved only on request.
     pub fn is_file_better(&self) -> bool {
-        let is_own = || !self.replication.is_replica() && self.unsaved_changes() > 0;
+        let is_own = || !self.nodes.replication.is_replica() && self.unsaved_changes() > 0;
         self.persistence.has_dropped_data() && !is_own()
     }
 

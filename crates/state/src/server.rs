@@ -4,6 +4,7 @@ use crate::access::Access;
 use crate::answers::ReplyBounds;
 use crate::attention::{self, Attention};
 use crate::bio::Bio;
+use crate::cluster::{self, ClusterState};
 use crate::command_table::CommandTable;
 use crate::configuration::Configuration;
 use crate::conn::ResumeMessage;
@@ -13,7 +14,7 @@ use crate::mailbox::{Message, ThreadMessage};
 use crate::pause::{PauseMode, Pauses};
 use crate::process_state::{Ending, Hardware, ProcessState};
 use crate::replication_status::ReplicationStatus;
-use crate::server_parts::{Background, ClientState};
+use crate::server_parts::{Background, ClientState, Nodes};
 use crate::settings::Settings;
 use crate::slow_lane::{self, SlowLane};
 use crate::statistics::Statistics;
@@ -125,7 +126,7 @@ pub struct Server {
     pub memory: Memory,
     pub clients: ClientState,
     pub persistence: crate::saves::Persistence,
-    pub replication: Arc<ReplicationStatus>,
+    pub nodes: Nodes,
     pub configuration: Configuration,
     pub statistics: Statistics,
     pub scripts: weft_script::Scripts,
@@ -152,11 +153,13 @@ impl Server {
                 None => wake_by.unpark(w),
                 Some(slow) => slow_threads.wake(slow),
             });
-        let ks = Keyspace::new(config.int(Id::DATABASES) as usize, MAX_IO_THREADS, wake);
+        let databases = cluster::databases(&config);
+        let ks = Keyspace::new(databases, MAX_IO_THREADS, wake);
         let mut random = [0u8; 28];
         fill_random(&mut random);
-        let access = Access::new(&table, config.int(Id::DATABASES) as usize);
+        let access = Access::new(&table, databases);
         access.set_default_password(config.bytes(Id::REQUIREPASS));
+        let cluster = ClusterState::new(config.bool(Id::CLUSTER_ENABLED));
         let process = ProcessState {
             started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
@@ -197,7 +200,7 @@ impl Server {
             memory: Memory::default(),
             clients: ClientState::default(),
             persistence: crate::saves::Persistence::default(),
-            replication: parts.replication,
+            nodes: Nodes { replication: parts.replication, cluster },
             configuration: Configuration::new(config),
             statistics: Statistics::new(slow_stats),
             scripts: weft_script::Scripts::default(),
@@ -212,6 +215,7 @@ impl Server {
         }));
         srv.statistics.totals.last_save_s.store(srv.process.started_ms / 1000, Ordering::Relaxed);
         srv.renew_attention(&srv.settings());
+        srv.set_attention(attention::CLUSTER, srv.nodes.cluster.is_enabled());
         srv
     }
 

@@ -2,13 +2,15 @@
 
 use crate::bio::Bio;
 use crate::clients::{Clients, Tracking};
+use crate::cluster::ClusterState;
 use crate::defrag_state::Defrag;
 use crate::pause::ClientPause;
+use crate::replication_status::ReplicationStatus;
 use crate::unauthenticated::Unauthenticated;
 use crate::upkeep::{ClientEviction, Watchdog};
 use crate::waiting::WaitQueues;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::{Arc, Mutex};
 
 /// Clients, and the queues and registries that they are in.
 #[derive(Default)]
@@ -23,6 +25,12 @@ pub struct ClientState {
     pub pubsub: weft_pubsub::registry::Registry,
     pub tracking: Tracking,
     pub pause: ClientPause,
+}
+
+/// This server and the others that it works with.
+pub struct Nodes {
+    pub replication: Arc<ReplicationStatus>,
+    pub cluster: ClusterState,
 }
 
 /// State of background work.

@@ -45,12 +45,25 @@ pub struct PendingReply {
     pub commands: Vec<ActionId>,
 }
 
+/// Whether ASKING lets a command use a slot that this node imports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Asking {
+    #[default]
+    No,
+    /// It applies to the next request.
+    Next,
+    /// It applies to the request that is being executed, and to its later attempts.
+    Now,
+}
+
 /// Options set by the client.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClientOptions {
     pub no_touch: bool,
     /// CLIENT IMPORT-SOURCE: expired keys are neither shown as missing nor removed.
     pub import_source: bool,
+    /// ASKING.
+    pub asking: Asking,
     /// CLIENT CAPA: the client understands redirects.
     pub redirect_capable: bool,
 }
@@ -121,6 +134,8 @@ pub struct Session {
     pub script: Option<Box<ScriptNeeds>>,
     /// Set while a script calls its commands.
     pub in_script: bool,
+    /// In cluster mode, while EXEC or a script calls commands: the slot of its keys, once it is known.
+    pub slot: Option<u16>,
     /// Set while EXEC or a script calls commands.
     pub fixed_time: Option<FixedTime>,
 }
@@ -154,6 +169,7 @@ impl Session {
             snapshot_wait: None,
             script: None,
             in_script: false,
+            slot: None,
             fixed_time: None,
         }
     }

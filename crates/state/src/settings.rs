@@ -270,11 +270,12 @@ impl Settings {
             max_string: config.memory(Id::PROTO_MAX_BULK_LEN) as usize,
             lazy_user_flush: config.bool(Id::LAZYFREE_LAZY_USER_FLUSH),
             lfu: policy.clock() == Policy::Lfu,
+            cluster: config.bool(Id::CLUSTER_ENABLED),
             limits: limits(config),
         };
         Settings {
             version,
-            decided: CommandSettings { max_string: usize::MAX, ..commands.clone() },
+            decided: CommandSettings { max_string: usize::MAX, cluster: false, ..commands.clone() },
             commands,
             eviction: EvictionSettings::of(config, policy),
             clients: ClientSettings::of(config),

@@ -86,6 +86,9 @@ pub enum WaitMessage {
     Unblocked { waiting: Arc<Waiting>, error: bool },
     /// This server has become a replica: blocked clients are unblocked.
     Demoted,
+    /// This node of a cluster has lost slots: clients that are blocked on their keys are unblocked, and subscriptions to their
+    /// shard channels end.
+    Rerouted,
 }
 
 /// The blocked clients, by key.
@@ -137,11 +140,11 @@ impl Waiting {
         spent_ns: u64,
         deadline_ms: Option<i64>,
     ) -> Self {
-        let shard = |i: &usize| ks.key(args[*i]).shard;
+        let shard = |i: &usize| ks.key(args[*i]).shard();
         let mut others = SmallVec::<[u16; 4]>::new();
         let _ = cmd.spec.key_positions(args, |i| {
             if keys.binary_search(&i).is_err() {
-                others.push(ks.key(args[i]).shard);
+                others.push(ks.key(args[i]).shard());
             }
         });
         // A key that is named twice has one entry in its wait queue.

@@ -80,7 +80,10 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
                 "engines_total_used_memory",
                 "engines_total_memory_overhead",
             ]),
-            Section::Cluster => text.field("cluster_enabled", 0),
+            Section::Cluster => {
+                let is_enabled = core.srv.nodes.cluster.is_enabled();
+                text.field("cluster_enabled", u8::from(is_enabled));
+            }
             Section::Keyspace => keyspace::write(core, held, &mut text),
         }
     }

@@ -11,7 +11,7 @@ pub fn write_persistence(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let loading = &srv.persistence.loading;
     text.field("loading", u8::from(loading.is_on()));
-    let loads_async = &srv.replication.loads_async;
+    let loads_async = &srv.nodes.replication.loads_async;
     text.field("async_loading", u8::from(loads_async.load(Ordering::Relaxed)));
     let progress = srv.ks.snapshot_progress();
     let now = progress.unwrap_or_default();
@@ -71,7 +71,7 @@ fn write_waits(srv: &Server, text: &mut Text) {
     text.field("snapshot_delayed_writes", load(&waits.delayed));
     text.field("snapshot_longest_write_delay_ms", load(&waits.longest_ms));
     text.field("snapshot_expired_write_delays", load(&waits.expired));
-    text.field("snapshot_spilled_syncs", load(&srv.replication.spilled));
+    text.field("snapshot_spilled_syncs", load(&srv.nodes.replication.spilled));
 }
 
 fn write_aof(srv: &Server, text: &mut Text) {

@@ -18,7 +18,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
     let srv = core.srv;
     let as_redis = srv.config().bool(Id::EXTENDED_REDIS_COMPATIBILITY);
     let build = *srv.statistics.info.build.get_or_init(|| build_id(&srv.process.executable));
-    write_program(as_redis, build, text);
+    write_program(as_redis, srv.nodes.cluster.mode(), build, text);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let uptime = srv.process.started.elapsed().as_secs();
     text.field("process_id", std::process::id());
@@ -45,7 +45,7 @@ pub fn write(core: &mut Core, text: &mut Text) {
 }
 
 /// `as_redis`: use Redis's names for the fields that the reference renamed.
-fn write_program(as_redis: bool, build_id: u64, text: &mut Text) {
+fn write_program(as_redis: bool, mode: &str, build_id: u64, text: &mut Text) {
     text.field("redis_version", COMPATIBLE_VERSION);
     text.field("server_name", "weft");
     text.field("weft_version", VERSION);
@@ -54,7 +54,7 @@ fn write_program(as_redis: bool, build_id: u64, text: &mut Text) {
     text.field("redis_git_sha1", weft_state::version::COMMIT);
     text.field("redis_git_dirty", 0);
     text.field("redis_build_id", format_args!("{build_id:x}"));
-    text.field(if as_redis { "redis_mode" } else { "server_mode" }, "standalone");
+    text.field(if as_redis { "redis_mode" } else { "server_mode" }, mode);
     text.field("os", stats::operating_system());
     text.field("arch_bits", stats::ARCH_BITS);
     text.field("monotonic_clock", "quanta (invariant TSC where there is one)");

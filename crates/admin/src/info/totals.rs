@@ -15,7 +15,7 @@ use weft_state::stats::{Distribution, ThreadStats};
 /// some since the last call. `own`: the calling thread, which may be in the middle of a batch.
 fn totals_since_start(srv: &Server, own: &ThreadStats) -> Totals {
     let mut totals = Totals {
-        net_repl_out: srv.replication.sent.load(Ordering::Relaxed),
+        net_repl_out: srv.nodes.replication.sent.load(Ordering::Relaxed),
         syncs: hub(srv).lock().node.primary().counts(),
         ..Totals::default()
     };

@@ -10,6 +10,7 @@ use weft_base::num;
 use weft_command_spec::{Databases, Flags, Group, Spec, Special};
 
 const FIRST: Error = Error::new("ERR invalid first DB index");
+const IN_CLUSTER: Error = Error::new("ERR SWAPDB is not allowed in cluster mode");
 const SECOND: Error = Error::new("ERR invalid second DB index");
 
 pub const SWAPDB: Command = Command {
@@ -34,6 +35,9 @@ pub const SWAPDB: Command = Command {
 };
 
 fn swapdb(ctx: &mut Ctx<'_>) -> CmdResult {
+    if ctx.settings.cluster {
+        return Err(IN_CLUSTER);
+    }
     let index = |i: usize, error| {
         num::parse_i64(ctx.args[i]).and_then(|n| i32::try_from(n).ok()).ok_or(error)
     };

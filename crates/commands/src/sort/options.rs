@@ -3,6 +3,16 @@
 use crate::ctx::Ctx;
 use crate::error::{Error, SYNTAX};
 use std::ops::Range;
+use weft_base::slot;
+
+const BY_LEAVES_SLOT: Error = Error::new(
+    "ERR BY option of SORT denied in Cluster mode when keys formed by the pattern may be in \
+     different slots.",
+);
+const GET_LEAVES_SLOT: Error = Error::new(
+    "ERR GET option of SORT denied in Cluster mode when keys formed by the pattern may be in \
+     different slots.",
+);
 
 /// A value to return for each element.
 pub enum Get<'a> {
@@ -24,6 +34,11 @@ pub struct Options<'a> {
     limit: Option<(i64, i64)>,
     /// The argument position of the destination.
     pub store: Option<usize>,
+}
+
+/// Whether the keys that `pattern` names may be in another slot than the sorted key, which a cluster doesn't allow.
+fn leaves_slot(ctx: &Ctx<'_>, pattern: &[u8]) -> bool {
+    ctx.settings.cluster && slot::pattern_slot(pattern) != Some(slot::key_slot(ctx.args[1]))
 }
 
 impl<'a> Options<'a> {
@@ -66,6 +81,9 @@ impl<'a> Options<'a> {
                 }
                 () if ctx.is(i, "by") && left >= 1 => {
                     let pattern = ctx.args[i + 1];
+                    if pattern.contains(&b'*') && leaves_slot(ctx, pattern) {
+                        return Err(BY_LEAVES_SLOT);
+                    }
                     options.by = Some(pattern);
                     options.unsorted |= !pattern.contains(&b'*');
                     2
@@ -73,6 +91,7 @@ impl<'a> Options<'a> {
                 () if ctx.is(i, "get") && left >= 1 => {
                     options.get.push(match ctx.args[i + 1] {
                         b"#" => Get::Element,
+                        pattern if leaves_slot(ctx, pattern) => return Err(GET_LEAVES_SLOT),
                         pattern => Get::Pattern(pattern),
                     });
                     2

@@ -1,6 +1,6 @@
 //! Cluster mode.
 
-use super::{CLUSTER, INT_MAX, LONG_MAX, PORT_MAX};
+use super::{CLUSTER, EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX};
 use crate::checks::{announced_ip, cluster_config_file, host_name, ipv4, ipv6, node_name};
 use crate::directive::Flags;
 use crate::kind::{Kind, bytes, checked, int, one_of};
@@ -14,28 +14,28 @@ section! {
         kind: Kind::Bool,
         default: "no",
         flags: Flags::IMMUTABLE,
-        status: CLUSTER,
-        doc: "Be a node of a cluster, which shares the hash slots among several servers.",
+        status: EFFECTIVE,
+        doc: "Be a node of a cluster. This version supports clusters of one node only.",
     }
     CLUSTER_CONFIG_FILE = "cluster-config-file" {
         kind: checked(cluster_config_file),
         default: "nodes.conf",
         flags: Flags::IMMUTABLE,
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "File in which the node keeps its view of the cluster. Do not edit it, and do not \
               share it between nodes.",
     }
     CLUSTER_CONFIG_SAVE_BEHAVIOR = "cluster-config-save-behavior" {
         kind: one_of(&["sync", "best-effort"]),
         default: "sync",
-        status: CLUSTER,
-        doc: "If that file cannot be written: stop the node, or continue.",
+        status: EFFECTIVE,
+        doc: "If that file cannot be written: refuse the change, or continue.",
     }
     CLUSTER_DATABASES = "cluster-databases" {
         kind: int(1, INT_MAX),
         default: "1",
         flags: Flags::IMMUTABLE,
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "How many numbered databases there are in cluster mode.",
     }
     CLUSTER_NODE_TIMEOUT = "cluster-node-timeout" {
@@ -49,8 +49,8 @@ section! {
         kind: int(0, PORT_MAX),
         default: "0",
         flags: Flags::IMMUTABLE,
-        status: CLUSTER,
-        doc: "Port of the cluster bus. 0 is the client port plus 10000.",
+        status: EFFECTIVE,
+        doc: "Port of the cluster bus to announce, where nothing listens. 0 is the client port plus 10000.",
     }
     CLUSTER_REPLICA_VALIDITY_FACTOR =
         "cluster-replica-validity-factor" aka "cluster-slave-validity-factor" {
@@ -63,7 +63,7 @@ section! {
     CLUSTER_REPLICA_NO_FAILOVER = "cluster-replica-no-failover" aka "cluster-slave-no-failover" {
         kind: Kind::Bool,
         default: "no",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Never take over from a failing primary automatically.",
     }
     CLUSTER_MIGRATION_BARRIER = "cluster-migration-barrier" {
@@ -81,20 +81,20 @@ section! {
     CLUSTER_REQUIRE_FULL_COVERAGE = "cluster-require-full-coverage" {
         kind: Kind::Bool,
         default: "yes",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Refuse every command while a slot has no node. With no, the other slots are \
               served.",
     }
     CLUSTER_ALLOW_READS_WHEN_DOWN = "cluster-allow-reads-when-down" {
         kind: Kind::Bool,
         default: "no",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Serve reads from this node while the cluster is down.",
     }
     CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN = "cluster-allow-pubsubshard-when-down" {
         kind: Kind::Bool,
         default: "yes",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Serve sharded channels while the cluster is down.",
     }
     CLUSTER_LINK_SENDBUF_LIMIT = "cluster-link-sendbuf-limit" {
@@ -119,68 +119,68 @@ section! {
     CLUSTER_PREFERRED_ENDPOINT_TYPE = "cluster-preferred-endpoint-type" {
         kind: one_of(&["ip", "hostname", "unknown-endpoint"]),
         default: "ip",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "The endpoint that clients get: the address, the host name, or nothing, so that they \
               keep the one they used.",
     }
     CLUSTER_ANNOUNCE_IP = "cluster-announce-ip" {
         kind: checked(announced_ip),
         default: "\"\"",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Address at which others reach this node. Empty lets them detect it.",
     }
     CLUSTER_ANNOUNCE_CLIENT_IPV4 = "cluster-announce-client-ipv4" {
         kind: checked(ipv4),
         default: "\"\"",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "IPv4 address for clients, where it differs from the one for nodes.",
     }
     CLUSTER_ANNOUNCE_CLIENT_IPV6 = "cluster-announce-client-ipv6" {
         kind: checked(ipv6),
         default: "\"\"",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "IPv6 address for clients, where it differs from the one for nodes.",
     }
     CLUSTER_ANNOUNCE_CLIENT_PORT = "cluster-announce-client-port" {
         kind: int(0, PORT_MAX),
         default: "0",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Port for clients, where it differs from the one for nodes. 0 is the same.",
     }
     CLUSTER_ANNOUNCE_CLIENT_TLS_PORT = "cluster-announce-client-tls-port" {
         kind: int(0, PORT_MAX),
         default: "0",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "The same for TLS.",
     }
     CLUSTER_ANNOUNCE_HOSTNAME = "cluster-announce-hostname" {
         kind: checked(host_name),
         default: "\"\"",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Host name to announce to clients, for checking certificates.",
     }
     CLUSTER_ANNOUNCE_HUMAN_NODENAME = "cluster-announce-human-nodename" {
         kind: checked(node_name),
         default: "\"\"",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Name of this node in logs of the cluster, in addition to its long id.",
     }
     CLUSTER_ANNOUNCE_PORT = "cluster-announce-port" {
         kind: int(0, PORT_MAX),
         default: "0",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Port at which others reach this node. 0 is its own port.",
     }
     CLUSTER_ANNOUNCE_TLS_PORT = "cluster-announce-tls-port" {
         kind: int(0, PORT_MAX),
         default: "0",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "TLS port at which others reach this node. 0 is its own.",
     }
     CLUSTER_ANNOUNCE_BUS_PORT = "cluster-announce-bus-port" {
         kind: int(0, PORT_MAX),
         default: "0",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "Bus port at which others reach this node. 0 is its own.",
     }
     CLUSTER_SLOT_STATS_ENABLED = "cluster-slot-stats-enabled" {

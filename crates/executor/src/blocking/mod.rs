@@ -54,7 +54,7 @@ pub fn abandon(srv: &'static Server, waiting: &Arc<Waiting>) {
 /// Needs no shard. O(clients in the wait queues).
 pub fn retry_after_removal(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
     for (db, key) in keys {
-        let shard = srv.ks.key(key).shard;
+        let shard = srv.ks.key(key).shard();
         let name = (shard, *db, &key[..]);
         let minds = |w: &Arc<Waiting>| w.minds(None) && !w.state.is_over();
         let mut passed = 0;

@@ -8,6 +8,7 @@
 
 use crate::access;
 use crate::blocking::{Served, hand_over, leave};
+use crate::cluster;
 use crate::dispatch::call::{Caller, call, log_words};
 use crate::dispatch::core::Core;
 use crate::dispatch::refusals;
@@ -16,12 +17,14 @@ use crate::dispatch::request::Request;
 use crate::tracking;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_commands::{Error, Lane, Pause};
 use weft_keyspace::commit::settle;
 use weft_keyspace::invalidation::invalidate;
 use weft_keyspace::wait::Claim;
 use weft_keyspace::{Db, Guard, SHARDS};
 use weft_resp::Reply;
+use weft_state::attention;
 use weft_state::command_table::Run;
 use weft_state::waiting::Waiting;
 use weft_types::{Kind, Type};
@@ -68,7 +71,7 @@ fn serve_key(
     loop {
         let found = Db::new(guard, &mut core.context, db).peek(&key).map(|record| record.kind());
         let found: Option<Type> = found.map(|kind| Kind::of(kind).type_of());
-        let name = (key.shard, db, name);
+        let name = (key.shard(), db, name);
         // After this server became a replica, clients that are blocked on a write get an error instead.
         let may = |w: &Arc<Waiting>| !refusals::is_refused_write(core, w.cmd.spec.flags);
         let is_next = |w: &Arc<Waiting>| {
@@ -116,7 +119,7 @@ fn serve_one(core: &mut Core, guard: &Guard<'_>, waiting: &Arc<Waiting>) -> Serv
         Caller { db: waiting.context.db, no_touch: waiting.context.no_touch, is_source: false };
     core.renew_access();
     let from = core.srv.process.time.clock.raw();
-    if let Err(e) = check_access(core, waiting, &args) {
+    if let Err(e) = check_access(core, waiting, &args).and_then(|()| check_slot(core, waiting)) {
         return refuse(core, waiting, from, &e, reply);
     }
     let own_changes = std::mem::replace(&mut core.context.client, waiting.context.own_changes);
@@ -166,7 +169,15 @@ fn check_access(core: &Core, waiting: &Waiting, args: &[&[u8]]) -> Result<(), Er
     access::check_blocked(core, client, waiting.cmd, args, waiting.context.db)
 }
 
-/// Ends the wait of a client whose user may no longer run the command. Other clients get the element.
+/// Checks in cluster mode whether this node still serves the slot of a blocked client.
+fn check_slot(core: &mut Core, waiting: &Waiting) -> Result<(), Error> {
+    match core.srv.attention.load(Ordering::Relaxed) & attention::CLUSTER {
+        0 => Ok(()),
+        _ => cluster::check_blocked(core.srv, &mut core.topology, waiting),
+    }
+}
+
+/// Ends the wait of a client whose user may no longer run the command, or whose slot another node serves. Other clients get the element.
 #[cold]
 fn refuse(
     core: &mut Core,

@@ -4,6 +4,7 @@
 //! MULTI and EXEC is queued here. Next: [`crate::dispatch::hold`].
 
 use crate::access;
+use crate::cluster::{self, Served};
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
 use crate::dispatch::paused::is_request_paused;
@@ -61,7 +62,11 @@ pub fn execute(
                     queue(task)
                 }
                 Ok(None) => hold::hold(task, inside),
-                Ok(Some(suspend)) => Err(suspend),
+                Ok(Some(Suspend::InTransit)) => hold::hold_in_transit(task, inside),
+                Ok(Some(suspend)) => {
+                    cluster::keep_asking(task.session);
+                    Err(suspend)
+                }
                 Err(e) => reject(task, e),
             }
         }
@@ -83,6 +88,7 @@ pub fn execute(
                 },
             };
             fail_transaction(session);
+            cluster::end_asking(session);
             if let Some(own) = &mut session.pushes.tracks {
                 own.begin(false, session.transaction.is_some());
             }
@@ -145,6 +151,7 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
         task.core.stats().commands[task.cmd.number].rejected.add(1);
     }
     fail_transaction(task.session);
+    cluster::end_asking(task.session);
     run::show_refused(&task);
     let e = match task.cmd.run {
         Run::Exec => {
@@ -179,7 +186,9 @@ fn answer_if_busy(
             let need = busy::need_of(&mut task);
             busy::error_of_need(&task, &need).or_else(|| busy::error_of_full_lane(&task))
         }
-        Suspend::MailboxFull(_) | Suspend::Paused | Suspend::Blocked(_) => None,
+        Suspend::MailboxFull(_) | Suspend::Paused | Suspend::InTransit | Suspend::Blocked(_) => {
+            None
+        }
     };
     match error {
         Some(error) => reject(task, error),
@@ -240,11 +249,17 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
     }
     let Task { core, session, request, cmd, .. } = task;
     if session.is_restricted() && !cmd.spec.flags.has(Flags::WHILE_SUBSCRIBED) {
-        return Err(restricted(cmd.full_name.as_bytes()));
+        return Err(refuse_restricted(task));
     }
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
+        attention::CLUSTER if cluster::is_served(core, session, request, cmd) => Ok(None),
         bits => {
+            let served = match bits & attention::CLUSTER {
+                0 => Served::Here,
+                _ if cluster::is_served(core, session, request, cmd) => Served::Here,
+                _ => cluster::check(core, session, request, cmd)?,
+            };
             if bits & attention::CROWDED != 0
                 && request.attempt.retry.is_none()
                 && may_publish(core, session, cmd)
@@ -259,9 +274,23 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
             {
                 return Ok(Some(Suspend::Paused));
             }
-            Ok(held_back)
+            Ok(match served {
+                Served::Here => held_back,
+                Served::IfKeysAreHere => held_back.or(Some(Suspend::InTransit)),
+            })
         }
     }
+}
+
+/// The error of a RESP2 client with subscriptions. If another node serves its command, the client gets the redirect.
+#[cold]
+fn refuse_restricted(task: &mut Task<'_>) -> Error {
+    let Task { core, session, request, cmd, .. } = task;
+    let redirect = match core.srv.attention.load(Ordering::Relaxed) & attention::CLUSTER {
+        0 => None,
+        _ => cluster::check(core, session, request, cmd).err(),
+    };
+    redirect.unwrap_or_else(|| restricted(cmd.full_name.as_bytes()))
 }
 
 /// Checks a request of a user that may not do everything, or that must log in.
@@ -370,7 +399,7 @@ fn admit_on_replica(core: &Core, session: &Session, cmd: &'static Cmd) -> Result
     if is_refused_write(core, transaction::flags_of(session, cmd)) {
         return Err(READ_ONLY);
     }
-    let published = &core.srv.replication;
+    let published = &core.srv.nodes.replication;
     let is_linked = || published.is_linked.load(Ordering::Relaxed);
     if !core.settings.replica.serves_stale
         && !is_linked()

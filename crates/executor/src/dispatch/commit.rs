@@ -165,7 +165,11 @@ fn end_retry(core: &Core, request: &Request<'_>, outcome: &Outcome) -> Vec<Name>
         }
         // It keeps its turn, in the slow lane or for a later attempt, which also serves the clients after it.
         Outcome::Suspended(
-            Suspend::Slow { .. } | Suspend::Busy(_) | Suspend::MailboxFull(_) | Suspend::Paused,
+            Suspend::Slow { .. }
+            | Suspend::Busy(_)
+            | Suspend::MailboxFull(_)
+            | Suspend::Paused
+            | Suspend::InTransit,
         ) => return Vec::new(),
     }
     let queues = &core.srv.clients.blocked;

@@ -1,5 +1,6 @@
 //! The state with which a thread executes commands, and the context of a server command.
 
+use crate::cluster::known::KnownTopology;
 use crate::dispatch::outcome::Suspend;
 use crate::dispatch::trace::Trace;
 use crate::script::thread::ThreadScripts;
@@ -37,6 +38,8 @@ pub struct Core {
     /// The generation of users in force. It can't change while an I/O thread is inside its safepoint, except by its own
     /// commands. Other threads read it again before each command.
     pub access_generation: u64,
+    /// The topology of the cluster: renewed where it is used, since its number is compared each time.
+    pub topology: KnownTopology,
     pub evictor: Evictor,
     pub memory: ThreadMemory,
     /// Raw clock at the end of the last command, from which the duration of the next one is measured.
@@ -93,6 +96,7 @@ impl Core {
             context,
             settings,
             access_generation: srv.access.generation(),
+            topology: KnownTopology::default(),
             evictor: Evictor::default(),
             memory: ThreadMemory::new(),
             last_tick: 0,

@@ -5,6 +5,7 @@
 //! to wait for it runs there itself ([`crate::dispatch::take`]). Next: [`crate::dispatch::run`].
 
 use crate::access;
+use crate::cluster;
 use crate::dispatch::core::Held;
 use crate::dispatch::needs;
 use crate::dispatch::needs::{data_need, watch_need};
@@ -23,9 +24,11 @@ use weft_command_spec::Flags;
 use weft_commands::{Error, FAST_WORK, Lane};
 use weft_keyspace::planted::{self, Fault};
 use weft_keyspace::{Busy, Guard, Inside, ShardSet, SlowLaneThread};
+use weft_state::attention;
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
 use weft_state::push::PushMessage;
+use weft_state::server::Server;
 use weft_state::session::Session;
 
 /// Takes the shards that the command needs, on an I/O thread, and runs it.
@@ -61,6 +64,23 @@ pub fn hold(task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     }
 }
 
+/// As [`hold`], for a command whose slot is in transit: whether its keys are here is known under their shards. Commands with
+/// several keys, transactions and scripts run in the slow lane, which checks all its commands.
+#[cold]
+pub fn hold_in_transit(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
+    let Run::Data { lock, run } = task.cmd.run else { return Err(Suspend::SLOW) };
+    let need = data_need(inside.keyspace(), task.cmd, lock, task.request, task.session.db);
+    let Need::One(shard) = need else { return Err(Suspend::SLOW) };
+    if is_bulky(task.cmd, task.request, task.lane) {
+        return Err(Suspend::SLOW);
+    }
+    let guard = inside.guard_one(&mut task.core.context, shard).map_err(Suspend::Busy)?;
+    match cluster::check_held(&mut task, Some(&guard)) {
+        Ok(()) => run::data(task, run, guard),
+        Err(e) => turn_away(task, guard, Standing::Refused(e)),
+    }
+}
+
 /// As [`hold`], for a command that needs more than one shard.
 fn hold_many(mut task: Task<'_>, inside: &mut Inside<'static>, need: Need) -> Flow {
     let taker = Try::new(inside, task.request.attempt);
@@ -68,7 +88,7 @@ fn hold_many(mut task: Task<'_>, inside: &mut Inside<'static>, need: Need) -> Fl
     if !guard.stops_io_threads() {
         return run_held(task, guard);
     }
-    match recheck(&mut task) {
+    match recheck(&mut task, &guard) {
         Standing::Runs => run_last(task, |task| run_held(task, guard)),
         turned_away => turn_away(task, guard, turned_away),
     }
@@ -113,7 +133,7 @@ fn hold_transaction(mut task: Task<'_>, inside: &mut Inside<'static>) -> Flow {
     let guard = take_shards(taker, &mut task.core.context, need)?;
     let was_outside = guard.stops_io_threads();
     if was_outside {
-        match recheck(&mut task) {
+        match recheck(&mut task, &guard) {
             Standing::Runs => {}
             turned_away => return turn_away(task, guard, turned_away),
         }
@@ -149,8 +169,8 @@ enum Standing {
 }
 
 /// Checks again whether a command may run: since it was admitted, the server may have become a replica or begun to load
-/// a full sync, writes may be paused, the client killed, or its user have other rights.
-fn check_standing(task: &mut Task<'_>) -> Standing {
+/// a full sync, writes may be paused, the client killed, its user have other rights, or another node serve its slot.
+fn check_standing(task: &mut Task<'_>, guard: &Guard<'_>) -> Standing {
     let (core, session) = (&mut *task.core, &*task.session);
     let flags = transaction::flags_of(session, task.cmd);
     // A client that should retry and has hung up has passed its turn to the next client.
@@ -163,7 +183,10 @@ fn check_standing(task: &mut Task<'_>) -> Standing {
         return Standing::Paused;
     }
     let loads = transaction::all_have(session, task.cmd, Flags::LOADING);
-    match refusals::admit_again(core, flags, loads).and_then(|()| check_access(task)) {
+    let checked = refusals::admit_again(core, flags, loads)
+        .and_then(|()| check_access(task))
+        .and_then(|()| check_slot(task, Some(guard)));
+    match checked {
         Ok(()) => Standing::Runs,
         Err(e) if is_exec(task.cmd) => Standing::Refused(refusals::aborted(&e)),
         Err(e) => Standing::Refused(e),
@@ -184,11 +207,27 @@ fn check_access(task: &mut Task<'_>) -> Result<(), Error> {
     access::check_again(core, session, cmd, request.args)
 }
 
+/// Checks again whether this node serves the command. A command that has taken effect waits only for its reply.
+///
+/// # Errors
+/// A redirect.
+fn check_slot(task: &mut Task<'_>, guard: Option<&Guard<'_>>) -> Result<(), Error> {
+    let has_effect = task.request.attempt.has_run && task.cmd.takes_session();
+    match is_in_cluster(task.core.srv) && !has_effect {
+        true => cluster::check_held(task, guard),
+        false => Ok(()),
+    }
+}
+
+fn is_in_cluster(srv: &Server) -> bool {
+    srv.attention.load(Ordering::Relaxed) & attention::CLUSTER != 0
+}
+
 /// As [`check_standing`], on an I/O thread that has been outside of its safepoint. A command that may run is begun again:
 /// the role that the server has now decides what it does about expired keys.
 #[cold]
-fn recheck(task: &mut Task<'_>) -> Standing {
-    let standing = check_standing(task);
+fn recheck(task: &mut Task<'_>, guard: &Guard<'_>) -> Standing {
+    let standing = check_standing(task, guard);
     if let Standing::Runs = standing {
         task.core.begin_command();
         let flags = transaction::flags_of(task.session, task.cmd);
@@ -202,7 +241,10 @@ fn recheck(task: &mut Task<'_>) -> Standing {
 fn turn_away(mut task: Task<'_>, guard: Guard<'_>, standing: Standing) -> Flow {
     match standing {
         Standing::Runs => unreachable!("the command may run"),
-        Standing::Paused => Err(Suspend::Paused),
+        Standing::Paused => {
+            cluster::keep_asking(task.session);
+            Err(Suspend::Paused)
+        }
         Standing::Killed => {
             end_transaction(&mut task);
             task.session.close = true;
@@ -322,13 +364,15 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     let writes = flags.has(Flags::WRITE) || may_write && flags.has(Flags::MAY_REPLICATE);
     // Both come before the check: a pause or a kill that the check misses finds these marks and waits.
     let _writing = writes.then(|| slow.writing());
-    // CLIENT KILL does not wait for a command that waits for another server. A change of its user does.
-    let acts = task.cmd.takes_session() || outside;
-    let _acts = acts.then(|| slow.acts(&task.session.shared, !outside));
+    // CLIENT KILL does not wait for a command that waits for another server, and need not wait for one that only changes keys. A
+    // change of its user waits for the first, and a change of slots for both.
+    let delays_kill = task.cmd.takes_session() && !outside;
+    let acts = delays_kill || outside || is_in_cluster(srv);
+    let _acts = acts.then(|| slow.acts(&task.session.shared, delays_kill));
     // A command that has taken effect waits only for its reply.
     let has_effect = task.request.attempt.has_run && task.cmd.takes_session();
     if !has_effect {
-        match check_standing(&mut task) {
+        match check_standing(&mut task, &guard) {
             Standing::Runs => {}
             turned_away => return turn_away(task, guard, turned_away),
         }
@@ -354,7 +398,7 @@ fn run_aside(mut task: Task<'_>, number: usize) -> Flow {
     if is_killed(task.session) {
         return reply::finish(task, Outcome::Killed);
     }
-    if let Err(e) = check_access(&mut task) {
+    if let Err(e) = check_access(&mut task).and_then(|()| check_slot(&mut task, None)) {
         return reply::finish(task, Outcome::Ended(Err(e)));
     }
     task.core.begin_command();

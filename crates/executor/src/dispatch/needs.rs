@@ -75,7 +75,7 @@ pub fn union_need(
 #[inline(always)]
 pub fn data_need(ks: &Keyspace, cmd: &Cmd, lock: Lock, request: &Request<'_>, db: usize) -> Need {
     match (lock, request.key) {
-        (Lock::Keys, Some(key)) if cmd.has_one_key(request.args.len()) => Need::One(key.shard),
+        (Lock::Keys, Some(key)) if cmd.has_one_key(request.args.len()) => Need::One(key.shard()),
         (Lock::Keys, _) => Need::Shards(shards_of(ks, cmd, request.args)),
         (Lock::ScanRange, _) => Need::Shards(generic::scan::shards(request.args, ks, db)),
         (Lock::World, _) => Need::World,

@@ -12,6 +12,9 @@ pub enum Suspend {
     Busy(Busy),
     /// This I/O thread has too many published messages to deliver: retry when it has delivered them.
     MailboxFull(usize),
+    /// The command's slot is in transit: its keys must be looked for under their shards. Not returned to callers of
+    /// [`crate::dispatch::admit::execute`].
+    InTransit,
     /// CLIENT PAUSE, or a snapshot, delays the command.
     Paused,
     /// The slow lane must run the command: it is too long for this thread, or must stop the world.
@@ -31,7 +34,9 @@ impl Suspend {
     /// Whether the command has not begun.
     pub fn is_before_start(&self) -> bool {
         match self {
-            Suspend::Busy(_) | Suspend::MailboxFull(_) | Suspend::Paused => true,
+            Suspend::Busy(_) | Suspend::MailboxFull(_) | Suspend::Paused | Suspend::InTransit => {
+                true
+            }
             Suspend::Slow { has_run } => !has_run,
             Suspend::Blocked(_) => false,
         }

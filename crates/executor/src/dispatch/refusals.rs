@@ -1,5 +1,6 @@
 //! Reasons to refuse or delay a command that several stages check.
 
+use crate::cluster::errors::is_redirect;
 use crate::dispatch::absent;
 use crate::dispatch::core::Core;
 use std::sync::atomic::Ordering;
@@ -70,8 +71,11 @@ pub fn is_paused(core: &Core, flags: Flags) -> bool {
     }
 }
 
-/// The error of an EXEC that is refused because of `e`.
+/// The error of an EXEC that is refused because of `e`. A cluster's client must see a redirect as it is.
 pub fn aborted(e: &Error) -> Error {
+    if is_redirect(e) {
+        return e.clone();
+    }
     let why = e.0.strip_prefix(b"ERR ").unwrap_or(&e.0);
     Error::owned([b"EXECABORT Transaction discarded because of: ", why].concat())
 }

@@ -4,6 +4,7 @@
 //! [`crate::dispatch::commit`].
 
 use crate::access;
+use crate::cluster;
 use crate::dispatch::call::{Caller, DataFn, call, call_server, feed_monitors};
 use crate::dispatch::core::Held;
 use crate::dispatch::messages::{append_mail, append_messages};
@@ -16,11 +17,13 @@ use crate::script::functions::changes_functions;
 use crate::tracking;
 use crate::transaction;
 use smallvec::SmallVec;
+use std::sync::atomic::Ordering;
 use weft_command_spec::Flags;
 use weft_keyspace::invalidation::NO_CLIENT;
 use weft_keyspace::{Db, Guard, Inside};
 use weft_resp::Blob;
 use weft_state::args::ArgBuf;
+use weft_state::attention;
 use weft_state::command_table::Run;
 use weft_state::queued::{Queued, Watched};
 use weft_state::session::FixedTime;
@@ -134,6 +137,9 @@ pub fn watch(mut task: Task<'_>, guard: Guard<'_>) -> Flow {
 
 /// EXEC: runs the queue under the guard, unless a watched key has changed (`is_broken`).
 pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
+    if task.core.srv.attention.load(Ordering::Relaxed) & attention::CLUSTER != 0 {
+        task.session.slot = cluster::asked::find_slot(task.session, task.cmd, &[]).one();
+    }
     let transaction = task.session.transaction.take().expect("checked before");
     append_mail(&mut task);
     let from = task.core.last_tick;

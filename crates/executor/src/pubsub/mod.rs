@@ -90,6 +90,43 @@ pub fn append_messages(core: &mut Core, session: &mut Session, reply: &mut Reply
     keep(session, reply);
 }
 
+/// Writes the push for a change of subscriptions, with the client's number of subscriptions after it. `word`: `subscribe` or
+/// `unsubscribe`.
+pub fn write_change(reply: &mut Reply, kind: Kind, word: &str, name: Option<&[u8]>, now: usize) {
+    reply.push(3);
+    reply.bulk([kind.prefix(), word].concat().as_bytes());
+    match name {
+        Some(name) => reply.bulk(name),
+        None => reply.null(),
+    }
+    reply.int(now as i64);
+}
+
+/// Ends the subscriptions of a client to the shard channels that `is_lost` selects, with a push for each. Called on the client's
+/// thread. O(shard channels).
+pub fn end_shard_subscriptions(
+    srv: &Server,
+    session: &mut Session,
+    is_lost: impl Fn(&[u8]) -> bool,
+    reply: &mut Reply,
+) {
+    let mut own = session.shared.subscriber();
+    let Some(subscriber) = &mut *own else { return };
+    let mut lost = subscriber.names(Kind::Shard);
+    lost.retain(|name| is_lost(name));
+    for name in &lost {
+        subscriber.forget(Kind::Shard, name);
+        write_change(reply, Kind::Shard, "unsubscribe", Some(name), subscriber.told(Kind::Shard));
+    }
+    let (client, thread) = (session.shared.id, session.shared.thread());
+    srv.clients.pubsub.unsubscribe(client, thread, Kind::Shard, &lost);
+    session.shared.show_subscriptions(Some(&**subscriber));
+    if subscriber.is_empty() {
+        *own = None;
+        session.pushes.subscribes = false;
+    }
+}
+
 /// Marks the present content of `reply` as pushes, which CLIENT REPLY doesn't drop.
 pub fn keep(session: &mut Session, reply: &Reply) {
     if session.replies.mode.drops() {

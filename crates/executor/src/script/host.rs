@@ -3,6 +3,7 @@
 use super::calls::Calls;
 use super::resolve::{Call, refusal_of_disk};
 use crate::access;
+use crate::cluster;
 use crate::dispatch::core::Core;
 use crate::dispatch::needs::{command_need, data_need};
 use crate::dispatch::refusals::{OOM, READ_ONLY, is_refused_write, unknown_subcommand};
@@ -242,7 +243,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         if attention & attention::REPLICA != 0
             && !flags.has(Flags::STALE)
             && !self.core.settings.replica.serves_stale
-            && !self.core.srv.replication.is_linked.load(Ordering::Relaxed)
+            && !self.core.srv.nodes.replication.is_linked.load(Ordering::Relaxed)
         {
             return Err(STALE);
         }
@@ -268,6 +269,24 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
             }
         }
         Ok(())
+    }
+
+    /// Checks in cluster mode whether this node serves the command. Returns the slot if it is in transit.
+    fn check_slot(&mut self, cmd: &Cmd, args: &[&[u8]]) -> Result<Option<u16>, Error> {
+        let srv = self.core.srv;
+        if srv.attention.load(Ordering::Relaxed) & attention::CLUSTER == 0 {
+            return Ok(None);
+        }
+        let (state, topology) = (&srv.nodes.cluster, &mut self.core.topology);
+        let crosses_slots = self.call.crosses_slots;
+        cluster::script::check(state, topology, self.session, (cmd, args), crosses_slots)
+    }
+
+    /// Looks for the keys of a command in a slot in transit, under its shards.
+    fn check_keys(&mut self, cmd: &Cmd, args: &[&[u8]], slot: u16) -> Result<(), Error> {
+        let Core { topology, context, .. } = &mut *self.core;
+        let place = (context, self.shards.guard());
+        cluster::script::check_keys(topology, place, self.session, (cmd, args), slot)
     }
 
     /// Makes sure that the script holds what the command needs.
@@ -418,14 +437,28 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         }
     }
 
-    /// Calls a command with all that it needs. The I/O threads may be stopped afterwards.
+    /// Replies with the error of a command that must not run.
+    fn reject(&mut self, cmd: Option<&'static Cmd>, e: &Error, reply: &mut Reply) {
+        reply.error(&e.0);
+        self.calls.note_rejected(cmd, e);
+    }
+
+    /// Calls a command with all that it needs. The I/O threads may be stopped afterwards. `in_transit`: its slot, if its keys
+    /// must be looked for.
     fn call_holding(
         &mut self,
         cmd: &'static Cmd,
         request: &Request<'_>,
+        in_transit: Option<u16>,
         reply: &mut Reply,
     ) -> Result<(), Stop> {
         self.hold(cmd, request)?;
+        if let Some(slot) = in_transit
+            && let Err(e) = self.check_keys(cmd, request.args, slot)
+        {
+            self.reject(Some(cmd), &e, reply);
+            return Ok(());
+        }
         self.settle(cmd, request)?;
         self.begin_write(cmd)?;
         self.execute(cmd, request, reply)
@@ -464,13 +497,13 @@ impl engine::Host for Host<'_, '_, '_> {
         }
         let found = self.command(args).and_then(|cmd| {
             self.check_access(cmd, args)?;
-            self.check(cmd).map(|()| cmd)
+            self.check(cmd)?;
+            self.check_slot(cmd, args).map(|in_transit| (cmd, in_transit))
         });
-        let cmd = match found {
-            Ok(cmd) => cmd,
+        let (cmd, in_transit) = match found {
+            Ok(found) => found,
             Err(e) => {
-                reply.error(&e.0);
-                self.calls.note_rejected(self.named(args).ok(), &e);
+                self.reject(self.named(args).ok(), &e, reply);
                 return Ok(());
             }
         };
@@ -485,7 +518,7 @@ impl engine::Host for Host<'_, '_, '_> {
         if cmd.first_key > 0 && cmd.first_key < args.len() {
             request.key = Some(self.key(args[cmd.first_key]));
         }
-        let ran = self.call_holding(cmd, &request, reply);
+        let ran = self.call_holding(cmd, &request, in_transit, reply);
         // Also after an error, and not only at the script's end: they answer SCRIPT KILL.
         if let Shards::All(guard) = &mut self.shards {
             guard.resume_io_threads();

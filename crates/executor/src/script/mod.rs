@@ -98,7 +98,7 @@ fn need(ks: &Keyspace, call: &Call<'_>, session: &Session) -> Need {
     match scope {
         Scope::Keys => {
             let found = known.into_iter().flat_map(|known| known.shards.iter());
-            let first = call.first_key.iter().map(|key| key.shard);
+            let first = call.first_key.iter().map(|key| key.shard());
             let others = call.keys.iter().skip(1).map(|key| ks.shard(key));
             Need::Shards(ShardSet::of(first.chain(others).chain(found)))
         }
@@ -239,6 +239,9 @@ fn run_script(
     let (srv, db, mark) = (core.srv, session.db, reply.mark());
     let in_transaction = session.fixed_time.is_some();
     session.fixed_time.get_or_insert_default();
+    if !in_transaction {
+        session.slot = call.first_key.map(|key| key.slot);
+    }
     session.in_script = true;
     if let Some(cmd) = request.cmd
         && !access::is_free(core, session)

@@ -1,6 +1,7 @@
 //! Before a script or a function runs: its arguments, its text, and whether the server's state allows it.
 
 use super::code::Code;
+use crate::cluster::errors::NO_CLUSTER;
 use crate::dispatch::core::Core;
 use crate::dispatch::refusals::{OOM, READ_ONLY};
 use crate::eviction;
@@ -32,6 +33,8 @@ pub struct Call<'a> {
     pub first_key: Option<Key<'a>>,
     /// The script must not write.
     pub only_reads: bool,
+    /// In cluster mode, it may access keys of several slots.
+    pub crosses_slots: bool,
     /// More memory is in use than `maxmemory` allows: the script must not use more.
     pub is_out_of_memory: bool,
 }
@@ -82,6 +85,7 @@ pub fn resolve<'a>(
     };
     let is_out_of_memory = is_out_of_memory(core);
     if let Some(flags) = script.flags {
+        check_mode(core, flags)?;
         check_state(core, flags, is_out_of_memory && !flags.allow_oom)
             .map_err(Refusal::by_state)?;
         if command.only_reads && !flags.no_writes {
@@ -91,7 +95,9 @@ pub fn resolve<'a>(
     let only_reads = command.only_reads || script.flags.is_some_and(|flags| flags.no_writes);
     let is_out_of_memory = is_out_of_memory && !script.flags.is_some_and(|flags| flags.allow_oom);
     let first_key = keys.first().map(|key| srv.ks.key(key));
-    Ok(Call { code: Code::Script(script), keys, args, first_key, only_reads, is_out_of_memory })
+    let crosses_slots = script.flags.is_none_or(|flags| flags.allow_cross_slot_keys);
+    let code = Code::Script(script);
+    Ok(Call { code, keys, args, first_key, only_reads, crosses_slots, is_out_of_memory })
 }
 
 /// Arguments of a request.
@@ -121,6 +127,7 @@ fn resolve_function<'a>(
     let scripts = core.scripts.get_or_insert_default();
     let found = scripts.function(srv, words[1]).ok_or(NO_FUNCTION)?;
     let flags = found.function().flags;
+    check_mode(core, flags)?;
     let is_out_of_memory = is_out_of_memory(core) && !flags.allow_oom;
     check_state(core, flags, is_out_of_memory).map_err(Refusal::by_state)?;
     let (keys, args) = keys_and_args(words, BAD_COUNT)?;
@@ -129,7 +136,9 @@ fn resolve_function<'a>(
     }
     let only_reads = flags.no_writes;
     let first_key = keys.first().map(|key| srv.ks.key(key));
-    Ok(Call { code: Code::Function(found), keys, args, first_key, only_reads, is_out_of_memory })
+    let crosses_slots = flags.allow_cross_slot_keys;
+    let code = Code::Function(found);
+    Ok(Call { code, keys, args, first_key, only_reads, crosses_slots, is_out_of_memory })
 }
 
 /// Checks a script or a function of a transaction, before it is queued. Returns whether it declares that it only reads.
@@ -151,6 +160,11 @@ pub fn only_reads(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> b
     command.only_reads || declared_flags(core, words, command).is_some_and(|flags| flags.no_writes)
 }
 
+/// Whether a script or a function declares its flags, and not that it only reads.
+pub fn declares_writes(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> bool {
+    declared_flags(core, words, command).is_some_and(|flags| !flags.no_writes)
+}
+
 fn declared_flags(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> Option<ScriptFlags> {
     let (srv, scripts) = (core.srv, &mut core.scripts);
     match command.by {
@@ -160,6 +174,14 @@ fn declared_flags(core: &mut Core, words: &[&[u8]], command: ScriptCommand) -> O
             let found = scripts.get_or_insert_default().function(srv, words[1])?;
             Some(found.function().flags)
         }
+    }
+}
+
+/// Whether a script with these flags may run in cluster mode, if the server is.
+fn check_mode(core: &Core, flags: ScriptFlags) -> Result<(), Error> {
+    match flags.no_cluster && core.srv.nodes.cluster.is_enabled() {
+        true => Err(NO_CLUSTER),
+        false => Ok(()),
     }
 }
 
@@ -189,7 +211,7 @@ fn is_stale(core: &Core, flags: ScriptFlags) -> bool {
     core.srv.attention.load(Ordering::Relaxed) & attention::REPLICA != 0
         && !flags.allow_stale
         && !core.settings.replica.serves_stale
-        && !core.srv.replication.is_linked.load(Ordering::Relaxed)
+        && !core.srv.nodes.replication.is_linked.load(Ordering::Relaxed)
 }
 
 fn is_out_of_memory(core: &Core) -> bool {

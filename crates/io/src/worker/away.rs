@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_commands::{Error, FAST_WORK};
 use weft_executor::blocking;
+use weft_executor::cluster;
 use weft_executor::dispatch::reply::{count_waited, refuse};
 use weft_executor::pubsub;
 use weft_executor::slow;
@@ -46,6 +47,11 @@ impl Worker {
             WaitMessage::Demoted => {
                 let cost = CALL * self.conns.len();
                 self.demoted();
+                return cost;
+            }
+            WaitMessage::Rerouted => {
+                let cost = CALL * self.conns.len();
+                self.rerouted();
                 return cost;
             }
         }
@@ -311,6 +317,46 @@ impl Worker {
             count_waited(&self.core, &waiting, waiting.spent_ns, &reply, false);
             self.answer(index, &mut reply, Awaited::Key);
         }
+    }
+
+    /// This node of a cluster has lost slots: clients blocked on their keys get a redirect, and subscriptions to their
+    /// shard channels end.
+    fn rerouted(&mut self) {
+        for index in self.conns.indices() {
+            let waiting = self.conns.get(index).and_then(|conn| conn.state.waiting().cloned());
+            if let Some(waiting) = waiting {
+                self.reroute(index, &waiting);
+            }
+            let Some(conn) = self.conns.get_mut(index) else { continue };
+            if !conn.session.shared.is_subscriber() || conn.state.is_closing() {
+                continue;
+            }
+            let (core, session) = (&mut self.core, &mut conn.session);
+            let mut pushes = Reply::new(session.proto);
+            cluster::change::end_lost_subscriptions(core, session, &mut pushes);
+            if !pushes.is_empty() {
+                conn.output.backlog.write(|reply| reply.append(&mut pushes));
+                let is_paused = conn.output.held_back.is_some();
+                self.appended(index, is_paused);
+            }
+        }
+    }
+
+    /// Ends the wait of a client that is blocked on a slot which another node serves now.
+    fn reroute(&mut self, index: usize, waiting: &Arc<Waiting>) {
+        let Some(error) = cluster::change::error_of_blocked(&mut self.core, waiting) else {
+            return;
+        };
+        // Another thread is serving this client, and its reply is on the way.
+        if !waiting.state.give_up() {
+            return;
+        }
+        blocking::leave(self.core.srv, waiting);
+        self.core.stats().commands[waiting.cmd.number].rejected.add(1);
+        let mut reply = Reply::new(waiting.context.proto);
+        refuse(&self.core, &mut reply, &error);
+        count_waited(&self.core, waiting, waiting.spent_ns, &reply, false);
+        self.answer(index, &mut reply, Awaited::Key);
     }
 
     /// Sends the reply of a command that did not run on this thread, and resumes the connection.

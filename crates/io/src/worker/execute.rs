@@ -153,6 +153,7 @@ impl Worker {
                     let parked = self.core.srv.threads[thread].crowd.park(waiter);
                     return over(done, if parked { Executed::Parked } else { Executed::Again });
                 }
+                Err(Suspend::InTransit) => unreachable!("`execute` takes its shards"),
                 Err(Suspend::Paused) => return over(done, Executed::Paused),
                 // Requests that block or go to the slow lane are done here: they are not kept.
                 Err(Suspend::Blocked(waiting)) => {
@@ -444,7 +445,7 @@ fn run_request(
     };
     let first_key = req.cmd.map_or(0, |c| c.first_key);
     let has_key = req.lines > 0;
-    let key = has_key.then(|| Key { bytes: args[first_key], hash: req.hash, shard: req.shard });
+    let key = has_key.then(|| Key { bytes: args[first_key], hash: req.hash, slot: req.slot });
     // Only the first request of a job can be a retry.
     let attempt = if n == j.first_req { &j.attempt } else { &FIRST };
     let blobs = &blobs[..];
@@ -477,7 +478,7 @@ fn prefetch(core: &Core, batch: &Batch, n: usize, pin: &epoch::Guard) {
 #[inline]
 fn plan_bucket(core: &Core, req: &Req, pin: &epoch::Guard) {
     if req.lines > 0 {
-        let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
+        let key = Key { bytes: &[], hash: req.hash, slot: req.slot };
         core.srv.ks.plan_bucket(&key, usize::from(req.db), pin);
     }
 }
@@ -485,7 +486,7 @@ fn plan_bucket(core: &Core, req: &Req, pin: &epoch::Guard) {
 #[inline]
 fn plan_record(core: &Core, req: &Req, pin: &epoch::Guard) {
     if req.lines > 0 {
-        let key = Key { bytes: &[], hash: req.hash, shard: req.shard };
+        let key = Key { bytes: &[], hash: req.hash, slot: req.slot };
         core.srv.ks.plan_record(&key, usize::from(req.db), usize::from(req.lines), pin);
     }
 }

@@ -199,7 +199,7 @@ impl Worker {
 
     /// Records that output was appended. With `is_paused` it is sent only after a reply.
     #[inline]
-    fn appended(&mut self, index: usize, is_paused: bool) {
+    pub(super) fn appended(&mut self, index: usize, is_paused: bool) {
         let conn = &mut self.conns[index];
         let pending = conn.output.untaken() as u64;
         if is_paused || conn.interest.write {

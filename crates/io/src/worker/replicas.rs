@@ -163,7 +163,7 @@ impl Worker {
     fn count_sent_to_replica(&self, index: usize, bytes: usize) {
         self.core.stats().network.writes.add(1);
         self.count_sent(index, bytes);
-        self.core.srv.replication.sent.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.core.srv.nodes.replication.sent.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// Removes a closed connection from the replication state machine.

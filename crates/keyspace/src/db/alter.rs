@@ -39,7 +39,7 @@ impl Db<'_> {
     ) {
         let now = self.context.over_ms;
         self.before_write(key);
-        let mut table = self.table(key.shard);
+        let mut table = self.table(key.shard());
         if let Some(mut slot) = table.find_mut(key.hash, key.bytes) {
             if slot.record().expiry().is_none_or(|at| at > now) {
                 self.touch(slot.record());
@@ -65,7 +65,7 @@ impl Db<'_> {
         match decide(None, self.context.access.fresh()) {
             Change::Store(record) => {
                 debug_assert_eq!(key.bytes, record.key());
-                self.table(key.shard).insert(key.hash, record);
+                self.table(key.shard()).insert(key.hash, record);
                 self.note_created(key);
             }
             Change::Nothing | Change::InPlace | Change::Remove => {}

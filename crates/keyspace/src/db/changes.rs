@@ -32,7 +32,8 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn before_write(&mut self, key: &Key<'_>) {
         self.context.effects.announce(self.index, key);
-        if self.keyspace().interest(key.shard) & (SNAPSHOT | RUNNING | REPLICA_EXPIRY | UNDO) != 0 {
+        if self.keyspace().interest(key.shard()) & (SNAPSHOT | RUNNING | REPLICA_EXPIRY | UNDO) != 0
+        {
             Db::keep(self.guard, self.context, self.index, key);
         }
     }
@@ -42,7 +43,7 @@ impl Db<'_> {
     pub(crate) fn note_swept(&mut self, dead: &Record) {
         let key = self.key(dead.key());
         self.context.effects.announce(self.index, &key);
-        let wanted = self.keyspace().interest(key.shard) & SNAPSHOT != 0;
+        let wanted = self.keyspace().interest(key.shard()) & SNAPSHOT != 0;
         if wanted && !planted::is(Fault::SweepsForgotten) {
             snapshot::shards::keep(self.keyspace(), self.index, &key, Some(dead));
         }
@@ -50,7 +51,7 @@ impl Db<'_> {
     }
 
     fn effect(&mut self, key: &Key<'_>, change: KeyChange, cause: Cause) {
-        let (db, shard, key, by) = (self.index, key.shard, key.bytes.into(), self.context.client);
+        let (db, shard, key, by) = (self.index, key.shard(), key.bytes.into(), self.context.client);
         self.context.effects.push(Effect { db, shard, key, change, cause, by });
     }
 
@@ -67,7 +68,7 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn note_changed(&mut self, key: &Key<'_>) {
         self.context.effects.check_announced(self.index, key);
-        if self.interest(key.shard) != 0 {
+        if self.interest(key.shard()) != 0 {
             self.record(key, KeyChange::Changed, Cause::Command);
         }
     }
@@ -76,8 +77,8 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn note_created(&mut self, key: &Key<'_>) {
         self.context.effects.check_announced(self.index, key);
-        self.note_first(key.shard);
-        if self.interest(key.shard) != 0 {
+        self.note_first(key.shard());
+        if self.interest(key.shard()) != 0 {
             self.record(key, KeyChange::New, Cause::Command);
         }
         self.notify(Classes::NEW, "new", key);
@@ -104,7 +105,7 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn note_removed(&mut self, key: &Key<'_>, expiry: Option<i64>, cause: Cause) {
         self.context.effects.check_announced(self.index, key);
-        if self.interest(key.shard) != 0 {
+        if self.interest(key.shard()) != 0 {
             self.record(key, KeyChange::Gone(expiry), cause);
         }
         match cause {
@@ -119,32 +120,32 @@ impl Db<'_> {
     fn record(&mut self, key: &Key<'_>, change: KeyChange, cause: Cause) {
         self.record_for_log(key, cause);
         self.note_expiry(key, change);
-        if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) != 0 {
+        if self.interest(key.shard()) & !(LOGGED | REPLICA_EXPIRY) != 0 {
             self.effect(key, change, cause);
         }
     }
 
     /// On a writable replica: records the key if a client has changed its expiry.
     fn note_expiry(&mut self, key: &Key<'_>, change: KeyChange) {
-        if self.interest(key.shard) & REPLICA_EXPIRY == 0 {
+        if self.interest(key.shard()) & REPLICA_EXPIRY == 0 {
             return;
         }
         let noted = &self.keyspace().noted;
         match change {
-            KeyChange::Gone(_) => noted.removed(key.shard, self.index, key.bytes),
+            KeyChange::Gone(_) => noted.removed(key.shard(), self.index, key.bytes),
             KeyChange::New | KeyChange::Changed => {
-                let found = self.table(key.shard).into_found(key.hash, key.bytes);
+                let found = self.table(key.shard()).into_found(key.hash, key.bytes);
                 let at = found.and_then(|record| record.expiry());
                 // Writes of the primary run with `Keep`.
                 let is_client = self.context.expired == Expired::KeepFromReads;
-                noted.changed(key.shard, self.index, key.bytes, at, is_client);
+                noted.changed(key.shard(), self.index, key.bytes, at, is_client);
             }
         }
     }
 
     /// Records for the log what `cause` did to `key`, where the command does not.
     fn record_for_log(&mut self, key: &Key<'_>, cause: Cause) {
-        if self.interest(key.shard) & LOGGED == 0 {
+        if self.interest(key.shard()) & LOGGED == 0 {
             return;
         }
         let unlink = self.context.deletions;
@@ -165,7 +166,7 @@ impl Db<'_> {
     #[inline]
     pub(crate) fn note_replaced(&mut self, key: &Key<'_>, dead: Record) {
         self.context.effects.check_announced(self.index, key);
-        if self.interest(key.shard) != 0 || !self.context.effects.wanted().is_none() {
+        if self.interest(key.shard()) != 0 || !self.context.effects.wanted().is_none() {
             self.record_replaced(key, &dead);
         }
         self.context.discard(dead);
@@ -174,7 +175,8 @@ impl Db<'_> {
     #[cold]
     fn record_replaced(&mut self, key: &Key<'_>, dead: &Record) {
         let now = self.context.over_ms;
-        let new_type = self.table(key.shard).find(key.hash, key.bytes).map(|record| record.kind());
+        let new_type =
+            self.table(key.shard()).find(key.hash, key.bytes).map(|record| record.kind());
         let same_type = new_type
             .is_some_and(|kind| Kind::of(kind).type_of() == Kind::of(dead.kind()).type_of());
         if dead.expiry().is_some_and(|at| at <= now) {
@@ -184,7 +186,7 @@ impl Db<'_> {
         }
         self.record_for_log(key, Cause::Command);
         self.note_expiry(key, KeyChange::Changed);
-        if self.interest(key.shard) & !(LOGGED | REPLICA_EXPIRY) == 0 {
+        if self.interest(key.shard()) & !(LOGGED | REPLICA_EXPIRY) == 0 {
             return;
         }
         if same_type {
@@ -198,7 +200,7 @@ impl Db<'_> {
 
     /// Makes clients that wait for changes of `key` retry, though its value has not changed.
     pub fn wake_followers(&mut self, key: &Key<'_>) {
-        if self.interest(key.shard) & FOLLOWED != 0 {
+        if self.interest(key.shard()) & FOLLOWED != 0 {
             self.context.effects.push_roused(self.index, key.bytes);
         }
     }
@@ -231,7 +233,7 @@ impl Db<'_> {
 
     /// Whether `key` is in the table, expired or not.
     fn exists(&mut self, key: &Key<'_>) -> bool {
-        self.table(key.shard).find(key.hash, key.bytes).is_some()
+        self.table(key.shard()).find(key.hash, key.bytes).is_some()
     }
 
     /// All keys of this database are about to be removed from `shard`: records an effect for each
@@ -303,7 +305,7 @@ impl Db<'_> {
     /// Returns the name to pass to [`Keyspace::unwatch`], or `None` if the watch is registered
     /// already.
     pub fn watch(&mut self, key: &Key<'_>, watch: &Arc<Watch>) -> Option<Arc<[u8]>> {
-        assert!(self.holds(key.shard), "a watched key's shard must be held");
+        assert!(self.holds(key.shard()), "a watched key's shard must be held");
         // An expired key is removed and published first, so that its removal does not break the
         // new watch. Where this thread must not remove it, it is removed later, which does not
         // break the watch either.
@@ -313,15 +315,15 @@ impl Db<'_> {
         self.context.add_lost(awaited.keys);
         let was_expired = self.is_expired(key);
         let ks: &Keyspace = self.keyspace();
-        let notes = &ks.observers.interests[usize::from(key.shard)];
-        let mark = || ks.set_interest(key.shard, WATCHED, true);
+        let notes = &ks.observers.interests[usize::from(key.shard())];
+        let mark = || ks.set_interest(key.shard(), WATCHED, true);
         notes.watch((self.index, key.bytes), watch, was_expired, mark)
     }
 
     /// Whether `key` has expired but has not been removed yet.
     pub fn is_expired(&mut self, key: &Key<'_>) -> bool {
         let now = self.context.over_ms;
-        let found = self.table(key.shard).into_found(key.hash, key.bytes);
+        let found = self.table(key.shard()).into_found(key.hash, key.bytes);
         found.and_then(|record| record.expiry()).is_some_and(|at| at <= now)
     }
 }
@@ -382,7 +384,7 @@ mod tests {
             set(&mut db, b"k", Some(2000));
             let key = db.key(b"k");
             for follows in [false, true] {
-                db.keyspace().set_followed(key.shard, follows);
+                db.keyspace().set_followed(key.shard(), follows);
                 let expected: Vec<(usize, Box<[u8]>)> =
                     if follows { vec![(0, b"k"[..].into())] } else { Vec::new() };
                 db.wake_followers(&key);
@@ -448,11 +450,11 @@ mod tests {
         let guard = inside.world(&mut context).expect("the slow lane is idle");
         let mut db = Db::new(&guard, &mut context, 1);
         set(&mut db, b"early", None);
-        ks.set_waited(ks.key(b"k").shard, true);
+        ks.set_waited(ks.key(b"k").shard(), true);
         set(&mut db, b"k", None);
         set(&mut db, b"k", None);
         assert_eq!(settle(&guard, db.context).keys, [(1, b"k"[..].into())]);
-        ks.set_waited(ks.key(b"k").shard, false);
+        ks.set_waited(ks.key(b"k").shard(), false);
         let mut db = Db::new(&guard, &mut context, 1);
         db.delete(&ks.key(b"k"));
         set(&mut db, b"k", None);

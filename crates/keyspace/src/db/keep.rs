@@ -22,37 +22,37 @@ impl Db<'_> {
     pub(super) fn keep(guard: &Guard<'_>, context: &mut ExecContext, index: usize, key: &Key<'_>) {
         guard.before_write();
         let ks = guard.keyspace();
-        if ks.interest(key.shard) & UNDO != 0
+        if ks.interest(key.shard()) & UNDO != 0
             && let Some(undo) = &mut context.undo
         {
             undo.old.keep(index, key.bytes, || {
-                let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
+                let found = Db::table_in(guard, key.shard(), index).into_found(key.hash, key.bytes);
                 found.as_deref().map(Shared::of)
             });
         }
-        if ks.interest(key.shard) & REPLICA_EXPIRY != 0 {
-            let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
-            ks.noted.before_write(key.shard, found.and_then(|record| record.expiry()));
+        if ks.interest(key.shard()) & REPLICA_EXPIRY != 0 {
+            let found = Db::table_in(guard, key.shard(), index).into_found(key.hash, key.bytes);
+            ks.noted.before_write(key.shard(), found.and_then(|record| record.expiry()));
         }
         // The bit may have been set by `guard.before_write()` above: see `snapshot::begin`.
-        if ks.interest(key.shard) & SNAPSHOT == 0 {
+        if ks.interest(key.shard()) & SNAPSHOT == 0 {
             return;
         }
-        let found = Db::table_in(guard, key.shard, index).into_found(key.hash, key.bytes);
+        let found = Db::table_in(guard, key.shard(), index).into_found(key.hash, key.bytes);
         shards::keep(ks, index, key, found.as_deref());
     }
 
     /// Makes `name` what it was: `old`, or absent. No listener is notified, since none was notified of the changes.
     pub(crate) fn restore(&mut self, name: &[u8], old: Option<Record>) {
         let key = self.key(name);
-        let mut table = self.table(key.shard);
+        let mut table = self.table(key.shard());
         let dead = match old {
             None => table.remove(key.hash, key.bytes),
             Some(old) => match table.find_mut(key.hash, key.bytes) {
                 Some(slot) => Some(slot.replace(old)),
                 None => {
                     table.insert(key.hash, old);
-                    self.note_first(key.shard);
+                    self.note_first(key.shard());
                     None
                 }
             },

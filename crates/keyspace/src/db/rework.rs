@@ -57,7 +57,7 @@ impl Db<'_> {
     ) -> T {
         let now = self.context.over_ms;
         self.before_write(key);
-        let mut table = self.table(key.shard);
+        let mut table = self.table(key.shard());
         if let Some(mut slot) = table.find_mut(key.hash, key.bytes) {
             if slot.record().expiry().is_none_or(|at| at > now) {
                 self.touch(slot.record());
@@ -101,7 +101,7 @@ impl Db<'_> {
             Rework::Same(record) | Rework::Emptied(record) => self.context.discard(record),
             Rework::Changed(record) => {
                 debug_assert_eq!(key.bytes, record.key());
-                self.table(key.shard).insert(key.hash, record);
+                self.table(key.shard()).insert(key.hash, record);
                 self.note_created(key);
             }
         }

@@ -34,7 +34,7 @@ impl Db<'_> {
         // lookup changes nothing, so the records can be borrowed together.
         let now = self.context.over_ms;
         let live = |record: &RecordRef<'_>| record.expiry().is_none_or(|at| at > now);
-        let mut find = |key: &Key<'_>| self.table(key.shard).into_found(key.hash, key.bytes);
+        let mut find = |key: &Key<'_>| self.table(key.shard()).into_found(key.hash, key.bytes);
         keys.iter().map(|key| find(key).filter(live)).collect()
     }
 }

@@ -54,7 +54,7 @@ impl Walk<'_> {
             }
             let Some(name) = at.names.last() else { break };
             let key = self.ks.key(name);
-            let step = match inside.guard_one(context, key.shard) {
+            let step = match inside.guard_one(context, key.shard()) {
                 Ok(guard) => {
                     let mut db = Db::new(&guard, context, self.db);
                     let step = expire_some(&mut db, &key, at.cursor);

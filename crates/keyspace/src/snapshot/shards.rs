@@ -128,7 +128,7 @@ pub(crate) fn end(ks: &Keyspace, shard: u16) -> Option<Part> {
 /// `key` of database `db` is about to change: records that, and makes an image of the old
 /// `record` if the snapshot needs one. The caller holds the shard.
 pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Record>) {
-    let mut guard = ks.snapshots.part(key.shard);
+    let mut guard = ks.snapshots.part(key.shard());
     let Some(part) = guard.as_mut() else { return };
     if record.is_none() && planted::is(Fault::NewcomersForgotten) {
         return;
@@ -141,7 +141,7 @@ pub(crate) fn keep(ks: &Keyspace, db: usize, key: &Key<'_>, record: Option<&Reco
         bytes += image.weigh();
         part.images.push(image);
     }
-    part.account.add(key.shard, bytes);
+    part.account.add(key.shard(), bytes);
 }
 
 /// The effect of a write of `key` in database `db` on the snapshot's memory.
@@ -149,7 +149,7 @@ pub(super) fn write_cost(ks: &Keyspace, db: usize, key: &Key<'_>) -> WriteCost {
     let would_keep = |part: &Part| part.walks.get(db).is_some_and(|walk| walk.would_keep(key));
     if planted::is(Fault::WritersNotHeld) {
         WriteCost::Free
-    } else if ks.snapshots.part(key.shard).as_ref().is_some_and(would_keep) {
+    } else if ks.snapshots.part(key.shard()).as_ref().is_some_and(would_keep) {
         WriteCost::Kept
     } else if ks.snapshots.gauge.is_shared(db as u32, key.bytes) {
         WriteCost::Copied

@@ -250,7 +250,7 @@ impl FanOut {
         }
         let file = self.srv.persistence.unnamed_file()?;
         self.spill = Some(Spill { file, length: 0 });
-        self.srv.replication.spilled.fetch_add(1, Ordering::Relaxed);
+        self.srv.nodes.replication.spilled.fetch_add(1, Ordering::Relaxed);
         log_notice!(
             "Writes wait for a snapshot that replicas read slowly: a file takes the rest of it"
         );
@@ -275,7 +275,7 @@ impl FanOut {
                 SendState::Done | SendState::Full => at += 1,
             }
         }
-        srv.replication.sent.fetch_add(sent, Ordering::Relaxed);
+        srv.nodes.replication.sent.fetch_add(sent, Ordering::Relaxed);
         match (members.is_empty(), self.job.is_over()) {
             (true, _) => Err(io::Error::other("no replica is left")),
             (_, true) => Err(io::Error::other("it was abandoned")),

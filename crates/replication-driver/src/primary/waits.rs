@@ -202,7 +202,7 @@ pub fn check_waiters(srv: &'static Server, state: &mut State) {
         }
         true
     });
-    srv.replication.has_waits.store(!all.is_empty(), Ordering::SeqCst);
+    srv.nodes.replication.has_waits.store(!all.is_empty(), Ordering::SeqCst);
     state.replicas.waiters.all = all;
     if asks {
         pass_event(srv, state, |node, now, out| node.request_acks(now, out));

@@ -38,7 +38,9 @@ use weft_executor::dispatch::{commit, reply};
 use weft_executor::script::functions;
 use weft_executor::{monitor, pubsub};
 use weft_keyspace::hold::PATIENCE;
-use weft_keyspace::{Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, SlowLaneThread};
+use weft_keyspace::{
+    Busy, Expired, Guard, Import, Inside, Key, Keyspace, Outside, SlowLaneThread, shard_of,
+};
 use weft_process::log_warning;
 use weft_replication::Position;
 use weft_replication::action::LinkId;
@@ -340,7 +342,7 @@ struct One {
     run: DataFn,
     db: usize,
     hash: u64,
-    shard: u16,
+    slot: u16,
 }
 
 impl Planned {
@@ -350,15 +352,15 @@ impl Planned {
 
     /// Prefetches the bucket of its key.
     fn bucket(&self, core: &Core, pin: &weft_table::epoch::Guard) {
-        if let Some(One { db, hash, shard, .. }) = self.0 {
-            core.srv.ks.plan_bucket(&Key { bytes: &[], hash, shard }, db, pin);
+        if let Some(One { db, hash, slot, .. }) = self.0 {
+            core.srv.ks.plan_bucket(&Key { bytes: &[], hash, slot }, db, pin);
         }
     }
 
     /// Prefetches the record of its key, whose bucket was prefetched before.
     fn record(&self, core: &Core, pin: &weft_table::epoch::Guard) {
-        if let Some(One { cmd, db, hash, shard, .. }) = self.0 {
-            let key = Key { bytes: &[], hash, shard };
+        if let Some(One { cmd, db, hash, slot, .. }) = self.0 {
+            let key = Key { bytes: &[], hash, slot };
             core.srv.ks.plan_record(&key, db, usize::from(cmd.lines), pin);
         }
     }
@@ -377,8 +379,8 @@ impl One {
         let is_good = cmd.subcommands.is_empty() && cmd.spec.fits(count);
         let db = usize::try_from(db).ok().filter(|db| *db < srv.ks.databases())?;
         (has_key && is_good).then(|| {
-            let Key { hash, shard, .. } = srv.ks.key(unit.arg(0, cmd.first_key));
-            One { cmd, run, db, hash, shard }
+            let Key { hash, slot, .. } = srv.ks.key(unit.arg(0, cmd.first_key));
+            One { cmd, run, db, hash, slot }
         })
     }
 }
@@ -432,8 +434,8 @@ fn run_inside(
     planned: &Planned,
 ) -> Outcome {
     let srv = core.srv;
-    if let Planned(Some(One { cmd, run, db, hash, shard })) = *planned {
-        let guard = match inside.guard_one(&mut core.context, shard) {
+    if let Planned(Some(One { cmd, run, db, hash, slot })) = *planned {
+        let guard = match inside.guard_one(&mut core.context, shard_of(slot)) {
             Ok(guard) => guard,
             Err(busy) => return Outcome::Busy(busy),
         };
@@ -450,7 +452,7 @@ fn run_inside(
                 &many[..]
             }
         };
-        let key = Some(Key { bytes: args[cmd.first_key], hash, shard });
+        let key = Some(Key { bytes: args[cmd.first_key], hash, slot });
         let request = Request { key, ..Request::new(Some(cmd), args, &[]) };
         return run_one(core, guard, reply, db, cmd, run, &request);
     }

@@ -90,7 +90,7 @@ impl Copies {
             Load::Direct => Ok(Copy::Front { bytes: Vec::new(), total: bytes }),
             Load::Staged { serve } => {
                 match serve {
-                    true => srv.replication.loads_async.store(true, Ordering::SeqCst),
+                    true => srv.nodes.replication.loads_async.store(true, Ordering::SeqCst),
                     false => self.begin_loading(bytes),
                 }
                 self.open_pipe(Some(Arc::new(StagedData::new(&srv.ks))))
@@ -241,7 +241,7 @@ impl Copies {
     }
 
     fn end_loading(&mut self) {
-        self.srv.replication.loads_async.store(false, Ordering::SeqCst);
+        self.srv.nodes.replication.loads_async.store(false, Ordering::SeqCst);
         self.is_dropped = false;
         if std::mem::take(&mut self.is_loading) {
             self.srv.set_loading(false);

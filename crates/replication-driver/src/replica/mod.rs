@@ -167,7 +167,7 @@ fn swap(srv: &'static Server, state: &mut State, guard: Option<&Guard<'_>>, link
         srv.process.background.bio.free_tables(taken.contents);
     }
     forget(guard, &mut context);
-    srv.replication.loads_async.store(false, Ordering::SeqCst);
+    srv.nodes.replication.loads_async.store(false, Ordering::SeqCst);
 }
 
 /// Commits that all keys are gone. The effect log gets nothing, because its readers start again.

@@ -22,6 +22,22 @@ pub const RULES: &[Rule] = &[
     ),
     rule(1, "ASKING", Exact),
     rule(2, "CLUSTER KEYSLOT <key>", Exact),
+    // Errors: the servers have no cluster mode. tests/tests/cluster/ compares nodes.
+    rule(
+        1,
+        "CLUSTER (INFO|NODES|SLOTS|SHARDS|LINKS|MYID|MYSHARDID|HELP|BUMPEPOCH|FLUSHSLOTS|SAVECONFIG|GETSLOTMIGRATIONS|CANCELSLOTMIGRATIONS)",
+        Exact,
+    ),
+    rule(
+        1,
+        "CLUSTER (ADDSLOTS|DELSLOTS|FORGET|REPLICAS|SLAVES|REPLICATE|FAILOVER|RESET|SET-CONFIG-EPOCH|COUNTKEYSINSLOT|COUNT-FAILURE-REPORTS|FLUSHSLOT) 1",
+        Exact,
+    ),
+    rule(
+        1,
+        "CLUSTER (ADDSLOTSRANGE|DELSLOTSRANGE|SETSLOT|MEET|GETKEYSINSLOT|SLOT-STATS|MIGRATESLOTS) 1 2",
+        Exact,
+    ),
     fixed(1, "MULTI ; ASKING ; CLUSTER KEYSLOT <key> ; EXEC", Exact),
     rule(1, "CLUSTER HELP", Exact),
     rule(1, "READONLY", Exact),

@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
     ("weft-command-spec", &["weft-base"]),
     ("weft-acl", &["weft-command-spec", "weft-base"]),
+    ("weft-cluster", &["weft-base"]),
     (
         "weft-commands",
         &[
@@ -61,6 +62,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "weft-acl",
             "weft-base",
+            "weft-cluster",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -85,6 +87,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "weft-acl",
             "weft-base",
+            "weft-cluster",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -148,6 +151,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "weft-acl",
             "weft-base",
+            "weft-cluster",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -176,6 +180,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-acl",
             "weft-admin",
             "weft-base",
+            "weft-cluster",
             "weft-commands",
             "weft-config",
             "weft-durability",

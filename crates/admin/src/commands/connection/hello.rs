@@ -147,7 +147,7 @@ fn introduce(cx: &mut ConnCx<'_>) {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     };
-    text("mode", "standalone");
+    text("mode", cx.core.srv.nodes.cluster.mode());
     text("role", "master");
     reply.bulk(b"modules");
     reply.array(0);

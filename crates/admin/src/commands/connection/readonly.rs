@@ -1,6 +1,7 @@
 //! READONLY and READWRITE: switch whether a connection may read from a replica of a cluster.
 //!
-//! Without a cluster, both only succeed and set the flag that CLIENT LIST shows. Clients send them
+//! A slot of a replica's primary is served to a connection that said READONLY: [`weft_executor::cluster`]. Without a
+//! cluster, both only succeed and set the flag that CLIENT LIST shows. Clients send them
 //! without checking: valkey-cli sends READONLY before each of its scans.
 
 use crate::commands::connection::plain;

@@ -11,7 +11,7 @@ use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_resp::Proto;
 use weft_state::access::show_user;
-use weft_state::session::ReplyMode;
+use weft_state::session::{Asking, ReplyMode};
 
 const FLAGS: Flags = HANDSHAKE.or(Flags::RUNS_IN_MULTI).or(Flags::WHILE_SUBSCRIBED);
 
@@ -48,6 +48,7 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     }
     session.options.no_touch = false;
     session.options.import_source = false;
+    session.options.asking = Asking::No;
     for flag in [
         &shared.options.no_touch,
         &shared.options.no_evict,

@@ -12,7 +12,6 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_executor::pubsub;
 use weft_pubsub::registry::Kind;
 use weft_pubsub::registry::Name;
-use weft_resp::Reply;
 
 const LISTENS: Flags = FLAGS.or(Flags::NOSCRIPT).or(Flags::WHILE_SUBSCRIBED);
 
@@ -59,17 +58,6 @@ pub const SUNSUBSCRIBE: ServerCommand =
         .keys(&keys::all(1, &[NOT_A_KEY]))
         .build();
 
-/// Writes the push for one change, with the client's number of subscriptions after it.
-fn tell(reply: &mut Reply, kind: Kind, word: &str, name: Option<&[u8]>, now: usize) {
-    reply.push(3);
-    reply.bulk([kind.prefix(), word].concat().as_bytes());
-    match name {
-        Some(name) => reply.bulk(name),
-        None => reply.null(),
-    }
-    reply.int(now as i64);
-}
-
 fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     // The other two kinds are allowed for old clients.
     if cx.in_transaction() && kind == Kind::Shard {
@@ -89,7 +77,7 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         names,
         || !is_killed(),
         |name, now| {
-            tell(reply, kind, "subscribe", Some(name), now);
+            pubsub::write_change(reply, kind, "subscribe", Some(name), now);
         },
     );
     session.shared.show_subscriptions(Some(&**subscriber));
@@ -143,10 +131,10 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     let mut now = before;
     for (at, name) in names.iter().enumerate() {
         now -= usize::from(gone.get(at) == Some(&true));
-        tell(cx.reply, kind, "unsubscribe", Some(name), now);
+        pubsub::write_change(cx.reply, kind, "unsubscribe", Some(name), now);
     }
     if names.is_empty() {
-        tell(cx.reply, kind, "unsubscribe", None, now);
+        pubsub::write_change(cx.reply, kind, "unsubscribe", None, now);
     }
     pubsub::keep(cx.session, cx.reply);
     Ok(())

@@ -8,6 +8,9 @@ use weft_executor::dispatch::core::ConnCx;
 use weft_replication_driver::hub;
 use weft_state::command_table::Needs;
 
+const IN_CLUSTER: Error =
+    Error::new("ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead.");
+
 pub const FAILOVER: ServerCommand = holding(
     // ABORT may change the role.
     |_| Needs::World,
@@ -24,6 +27,9 @@ pub const FAILOVER: ServerCommand = holding(
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, guard) = (cx.srv(), cx.guard());
+    if srv.nodes.cluster.is_enabled() {
+        return Err(IN_CLUSTER);
+    }
     let args = &cx.args[1..];
     let done = hub(srv).cut(srv, Some(guard), |node, now, out| node.fail_over(now, args, out));
     done.map_err(Error::owned)?;

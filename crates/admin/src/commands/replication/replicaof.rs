@@ -18,6 +18,8 @@ const FLAGS: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE).or(Flags:
 
 const SYNTAX: &str = "args=(host-port=(host port:integer)|no-one=(no=NO one=ONE))";
 
+const IN_CLUSTER: Error = Error::new("ERR REPLICAOF not allowed in cluster mode.");
+
 pub const REPLICAOF: ServerCommand = holding(
     |_| Needs::World,
     spec("replicaof", 3, FLAGS, "5.0.0", "Follows another server, or none.", SYNTAX),
@@ -38,6 +40,9 @@ pub const SLAVEOF: ServerCommand = holding(
 
 fn replica_of(cx: &mut ConnCx<'_>) -> CmdResult {
     let (srv, guard) = (cx.srv(), cx.guard());
+    if srv.nodes.cluster.is_enabled() {
+        return Err(IN_CLUSTER);
+    }
     // Loading may have begun while this command waited for the world.
     if srv.persistence.loading.is_on() {
         return Err(LOADING);
@@ -45,7 +50,7 @@ fn replica_of(cx: &mut ConnCx<'_>) -> CmdResult {
     let hub = hub(srv);
     let said = |e: String| Error::owned(e);
     if cx.is(1, "no") && cx.is(2, "one") {
-        let was = srv.replication.is_replica();
+        let was = srv.nodes.replication.is_replica();
         hub.cut(srv, Some(guard), |node, now, out| node.replica_of_none(now, out)).map_err(said)?;
         if was {
             let line = logged_line(srv, &cx.session.shared);

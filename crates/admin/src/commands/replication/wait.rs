@@ -40,7 +40,7 @@ pub const WAIT: ServerCommand = command(
 );
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
-    if cx.srv().replication.is_replica() {
+    if cx.srv().nodes.replication.is_replica() {
         return Err(IS_REPLICA);
     }
     let replicas = cx.int(1)?;

@@ -40,13 +40,14 @@ pub fn apply(srv: &'static Server, config: &mut Config, changed: &[Id]) -> Resul
     if changed.contains(&Id::WATCHDOG_PERIOD) {
         set_watchdog(srv, config).map_err(|reason| (Id::WATCHDOG_PERIOD, reason))?;
     }
+    crate::cluster::apply(srv, config, changed);
     derived::apply_derived(srv, config);
-    if !config.bool(Id::REPLICA_READ_ONLY) && srv.replication.is_replica() {
+    if !config.bool(Id::REPLICA_READ_ONLY) && srv.nodes.replication.is_replica() {
         // Before clients may write.
         srv.ks.note_replica_expiry(true);
     }
     srv.publish_settings(config);
-    weft_replication_driver::roles::note_expiry(srv, srv.replication.is_replica());
+    weft_replication_driver::roles::note_expiry(srv, srv.nodes.replication.is_replica());
     hub(srv).set(srv, config);
     if aof(srv).is_on() {
         aof(srv).renew(srv, srv.settings().persistence.aof.sync);

@@ -51,7 +51,7 @@ fn run(cx: &mut ConnCx<'_>) -> CmdResult {
     let replicas = weft_base::num::parse_i64(cx.args[2]).filter(|n| *n >= 0).ok_or(NEGATIVE)?;
     let timeout_ms = timeout(cx.srv(), cx.args[3])?;
     let srv = cx.srv();
-    if srv.replication.is_replica() {
+    if srv.nodes.replication.is_replica() {
         return Err(IS_REPLICA);
     }
     if local == 1 && !aof(srv).is_on() {

@@ -30,7 +30,7 @@ fn set(ks: &Keyspace, name: &str, value: &str) {
     let mut context = ExecContext::new(NOW, 1);
     let mut inside = Outside::new(ks, 0).enter();
     let key = ks.key(name.as_bytes());
-    let guard = inside.guard_one(&mut context, key.shard).expect("the shard is free");
+    let guard = inside.guard_one(&mut context, key.shard()).expect("the shard is free");
     let record = record(key.bytes, New::Bytes(value.as_bytes()), None, 0);
     Db::new(&guard, &mut context, 0).set(&key, record);
     super::commit(&guard, &mut context);
@@ -250,7 +250,7 @@ fn waiting_for_a_long_command_can_be_cancelled() {
     let key = ks.key(b"key:1");
     let mut context = ExecContext::new(NOW, 1);
     let mut hand = SlowLaneThread::background(&ks, &clock);
-    let long = hand.hold(&mut context, &ShardSet::one(key.shard));
+    let long = hand.hold(&mut context, &ShardSet::one(key.shard()));
     Db::new(&long, &mut context, 0).delete(&key);
     let mut other = SlowLaneThread::background(&ks, &clock);
     let mut cancelled = ExecContext::new(NOW, 2);

@@ -181,7 +181,7 @@ impl World {
         let (db, name) = (self.any(DATABASES as u64) as usize, self.name());
         let mut inside = self.inside();
         let key = self.ks.key(&name);
-        let Ok(guard) = inside.guard_one(&mut self.context, key.shard) else { return };
+        let Ok(guard) = inside.guard_one(&mut self.context, key.shard()) else { return };
         let mut db = Db::new(&guard, &mut self.context, db);
         match self.rng.next() % 4 {
             0 => drop(db.read(&key)),
@@ -241,7 +241,7 @@ impl World {
             (self.any(DATABASES as u64) as usize, self.any(TAGS), self.any(2) == 0);
         let (first, n) = (self.any(BURST), self.any(BURST));
         let mut inside = self.inside();
-        let shard = self.ks.key(format!("{{{tag}}}").as_bytes()).shard;
+        let shard = self.ks.key(format!("{{{tag}}}").as_bytes()).shard();
         let Ok(guard) = inside.guard_one(&mut self.context, shard) else { return };
         let mut db = Db::new(&guard, &mut self.context, db);
         for n in first..(first + n).min(BURST) {
@@ -281,7 +281,7 @@ impl World {
     fn defragment(&mut self) {
         let mut inside = self.inside();
         let shards: Vec<u16> =
-            (0..TAGS).map(|tag| self.ks.key(format!("{{{tag}}}").as_bytes()).shard).collect();
+            (0..TAGS).map(|tag| self.ks.key(format!("{{{tag}}}").as_bytes()).shard()).collect();
         self.defrag.step(&mut inside, &mut self.context, &shards, &mut |_, _| true);
     }
 
@@ -289,7 +289,8 @@ impl World {
     fn slow_lane(&mut self) {
         if self.long.borrow().is_none() {
             let tags: Vec<u64> = (0..=self.any(2)).map(|_| self.any(TAGS)).collect();
-            let shards = tags.iter().map(|tag| self.ks.key(format!("{{{tag}}}").as_bytes()).shard);
+            let shards =
+                tags.iter().map(|tag| self.ks.key(format!("{{{tag}}}").as_bytes()).shard());
             let shards = ShardSet::of(shards);
             // Must live as long as its guard, which is stored elsewhere.
             let hand =
@@ -308,17 +309,17 @@ impl World {
         }
         let mut long = self.long.borrow_mut();
         let Some(long) = long.as_mut() else { return };
-        if what == 1 && !long.guard.holds(key.shard) {
+        if what == 1 && !long.guard.holds(key.shard()) {
             // As when it serves a client blocked on a key.
-            let added = ShardSet::one(key.shard);
+            let added = ShardSet::one(key.shard());
             if long.guard.try_extend(&mut long.context, &added).is_ok() {
-                read_shard(&long.guard, &mut long.context, key.shard, &mut long.before);
+                read_shard(&long.guard, &mut long.context, key.shard(), &mut long.before);
             }
         } else if what == 2 {
             // Commits, but continues to write.
             super::commit(&long.guard, &mut long.context);
         }
-        if long.guard.holds(key.shard) && what > 5 {
+        if long.guard.holds(key.shard()) && what > 5 {
             change(&mut Db::new(&long.guard, &mut long.context, db), &key, &mut self.rng);
         }
     }

@@ -1,0 +1,155 @@
+//! The map of the cluster at the start, and the facts of this node that follow from its configuration.
+
+use std::path::PathBuf;
+use weft_cluster::file::{self, default_bus_port};
+use weft_cluster::{Addresses, Map, Node, NodeId};
+use weft_config::{Config, Id};
+use weft_executor::cluster::change;
+use weft_process::errors::{Failure, words};
+use weft_process::{log_notice, log_warning};
+use weft_state::cluster::{Topology, settings_of};
+use weft_state::nodes_file::NodesFile;
+use weft_state::server::{Server, fill_random};
+
+/// Directives that change how clients and other nodes see this node.
+const DIRECTIVES: [Id; 19] = [
+    Id::CLUSTER_REQUIRE_FULL_COVERAGE,
+    Id::CLUSTER_ALLOW_READS_WHEN_DOWN,
+    Id::CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN,
+    Id::CLUSTER_PREFERRED_ENDPOINT_TYPE,
+    Id::CLUSTER_REPLICA_NO_FAILOVER,
+    Id::CLUSTER_ANNOUNCE_IP,
+    Id::CLUSTER_ANNOUNCE_CLIENT_IPV4,
+    Id::CLUSTER_ANNOUNCE_CLIENT_IPV6,
+    Id::CLUSTER_ANNOUNCE_CLIENT_PORT,
+    Id::CLUSTER_ANNOUNCE_CLIENT_TLS_PORT,
+    Id::CLUSTER_ANNOUNCE_HOSTNAME,
+    Id::CLUSTER_ANNOUNCE_HUMAN_NODENAME,
+    Id::CLUSTER_ANNOUNCE_PORT,
+    Id::CLUSTER_ANNOUNCE_TLS_PORT,
+    Id::CLUSTER_ANNOUNCE_BUS_PORT,
+    Id::AVAILABILITY_ZONE,
+    Id::PORT,
+    Id::TLS_PORT,
+    Id::TLS_CLUSTER,
+];
+
+/// Reads the map, or makes one of this node alone. Must come before there are clients, and in the directory `dir`.
+///
+/// # Errors
+/// The file can't be used, or names other nodes.
+pub fn load_at_start(srv: &'static Server, config: &Config) -> Result<(), Failure> {
+    if !srv.nodes.cluster.is_enabled() {
+        return Ok(());
+    }
+    let name = config.str(Id::CLUSTER_CONFIG_FILE).into_owned();
+    // Where it is now, though `dir` may change.
+    let path = std::env::current_dir().map(|dir| dir.join(&name)).unwrap_or(PathBuf::from(&name));
+    let (mut file, content) = NodesFile::open(&path)
+        .map_err(|e| format!("Can't open {name} in order to acquire a lock: {}", words(&e)))?
+        .ok_or_else(|| {
+            format!(
+                "Sorry, the cluster configuration file {name} is already used by a different \
+                 Cluster node. Please make sure that different nodes use different cluster \
+                 configuration files."
+            )
+        })?;
+    let (map, me) = read(&name, &content, config)?;
+    let map = with_facts(map, me, config);
+    file.replace(file::write(&map, me).as_bytes())
+        .map_err(|e| format!("Can't write {name}: {}", words(&e)))?;
+    *srv.nodes.cluster.file() = Some(file);
+    srv.nodes.cluster.publish(Topology::new(map, me, settings_of(config)));
+    Ok(())
+}
+
+fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Failure> {
+    let text = String::from_utf8_lossy(content);
+    if text.trim().is_empty() {
+        let (me, shard) = (new_id(), new_id());
+        log_notice!("No cluster configuration found, I'm {me}");
+        return Ok((Map::of_one(Node::new(me, shard)), me));
+    }
+    let tls_bus = config.bool(Id::TLS_CLUSTER);
+    let (map, me) = file::parse(&text, tls_bus, &mut new_id)
+        .map_err(|e| format!("The cluster configuration file {name} can't be read: {e}"))?;
+    if map.nodes().len() > 1 {
+        return Err(format!(
+            "The cluster configuration file {name} names {} nodes, and this version supports \
+             clusters of one node only. Start with another cluster-config-file.",
+            map.nodes().len()
+        ));
+    }
+    log_notice!("Node configuration loaded, I'm {me}");
+    Ok((map, me))
+}
+
+/// An id that no node has.
+pub fn new_id() -> NodeId {
+    let mut random = [0; NodeId::LEN / 2];
+    fill_random(&mut random);
+    NodeId::from_random(random)
+}
+
+/// The map with the facts of this node that the configuration gives.
+fn with_facts(mut map: Map, me: NodeId, config: &Config) -> Map {
+    if let Some(node) = map.node_mut(me) {
+        node.addresses = addresses(config);
+        node.zone = config.str(Id::AVAILABILITY_ZONE).into_owned();
+        node.no_failover = config.bool(Id::CLUSTER_REPLICA_NO_FAILOVER);
+    }
+    map
+}
+
+fn addresses(config: &Config) -> Addresses {
+    let text = |id| config.str(id).into_owned();
+    let port = |id| config.int(id) as u16;
+    let either = |announced, own| if port(announced) == 0 { port(own) } else { port(announced) };
+    let tls_bus = config.bool(Id::TLS_CLUSTER);
+    let own =
+        Addresses { port: port(Id::PORT), tls_port: port(Id::TLS_PORT), ..Addresses::default() };
+    let bus_port = match either(Id::CLUSTER_ANNOUNCE_BUS_PORT, Id::CLUSTER_PORT) {
+        // Nothing listens there, so a client port without room above it is no error.
+        0 => default_bus_port(&own, tls_bus).unwrap_or(0),
+        port => port,
+    };
+    Addresses {
+        ip: text(Id::CLUSTER_ANNOUNCE_IP),
+        port: either(Id::CLUSTER_ANNOUNCE_PORT, Id::PORT),
+        tls_port: either(Id::CLUSTER_ANNOUNCE_TLS_PORT, Id::TLS_PORT),
+        bus_port,
+        host_name: text(Id::CLUSTER_ANNOUNCE_HOSTNAME),
+        human_name: text(Id::CLUSTER_ANNOUNCE_HUMAN_NODENAME),
+        client_ipv4: text(Id::CLUSTER_ANNOUNCE_CLIENT_IPV4),
+        client_ipv6: text(Id::CLUSTER_ANNOUNCE_CLIENT_IPV6),
+        client_port: port(Id::CLUSTER_ANNOUNCE_CLIENT_PORT),
+        client_tls_port: port(Id::CLUSTER_ANNOUNCE_CLIENT_TLS_PORT),
+    }
+}
+
+/// Applies directives that CONFIG SET has changed.
+pub fn apply(srv: &Server, config: &Config, changed: &[Id]) {
+    let is_enabled = srv.nodes.cluster.is_enabled();
+    if !is_enabled || !DIRECTIVES.iter().any(|id| changed.contains(id)) {
+        return;
+    }
+    let topology = srv.nodes.cluster.topology();
+    let map = with_facts(topology.map.clone(), topology.me, config);
+    if map != topology.map
+        && let Err(e) = save(srv, &map, topology.me)
+    {
+        // The next start reads the configuration anyway.
+        log_warning!("Can't write the cluster configuration file: {}", words(&e));
+    }
+    change::apply_settings(srv, config, map);
+}
+
+/// Writes the file of the map.
+///
+/// # Errors
+/// Those of the file system.
+pub fn save(srv: &Server, map: &Map, me: NodeId) -> std::io::Result<()> {
+    let mut file = srv.nodes.cluster.file();
+    let file = file.as_mut().ok_or(std::io::ErrorKind::NotFound)?;
+    file.replace(file::write(map, me).as_bytes())
+}

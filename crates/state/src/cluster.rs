@@ -1,0 +1,131 @@
+//! The cluster as the threads of this node see it.
+//!
+//! A *topology* is the map of the cluster with the routes that were compiled from it. It is immutable. A change publishes
+//! the next one while the I/O threads are between two commands: `weft_executor::cluster::change`. A thread keeps the
+//! topology in force, and compares its number before it uses it: see [`weft_keyspace::generation`].
+
+use crate::nodes_file::NodesFile;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
+use weft_cluster::{Map, NodeId, Preferred, Routes, Settings};
+use weft_config::{Config, Id};
+use weft_keyspace::generation::Generations;
+
+/// The map of the cluster, and what follows from it for this node.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    pub me: NodeId,
+    pub map: Map,
+    pub settings: Settings,
+    pub routes: Routes,
+}
+
+impl Topology {
+    /// Compiles the routes of node `me`, which the map must have.
+    pub fn new(map: Map, me: NodeId, settings: Settings) -> Topology {
+        let routes = Routes::compile(&map, me, settings);
+        Topology { me, map, settings, routes }
+    }
+}
+
+/// The topology in force. There is none without cluster mode, and none before the start has read the map.
+#[derive(Debug)]
+pub struct ClusterState {
+    is_enabled: bool,
+    topology: Generations<Option<Arc<Topology>>>,
+    /// `cluster-config-file`, once the start has opened it.
+    file: Mutex<Option<NodesFile>>,
+}
+
+impl ClusterState {
+    /// `is_enabled`: `cluster-enabled`.
+    pub fn new(is_enabled: bool) -> ClusterState {
+        ClusterState { is_enabled, topology: Generations::new(None), file: Mutex::default() }
+    }
+
+    /// Whether this server is a node of a cluster.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
+    /// `cluster` or `standalone`, as in INFO and HELLO.
+    pub fn mode(&self) -> &'static str {
+        if self.is_enabled { "cluster" } else { "standalone" }
+    }
+
+    /// The file of the map.
+    pub fn file(&self) -> MutexGuard<'_, Option<NodesFile>> {
+        self.file.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The number of the topology in force.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.topology.number()
+    }
+
+    /// The topology in force, and its number.
+    pub fn current(&self) -> (Option<Arc<Topology>>, u64) {
+        self.topology.current()
+    }
+
+    /// The topology in force.
+    ///
+    /// # Panics
+    /// Without cluster mode, or before the start has published the first one.
+    pub fn topology(&self) -> Arc<Topology> {
+        self.topology.current().0.expect("a node of a cluster has a topology")
+    }
+
+    /// Puts a topology into force. The start calls it before there are clients. Later, the caller is
+    /// `weft_executor::cluster::change`.
+    pub fn publish(&self, topology: Topology) {
+        let Ok(_) = self.topology.change(|_| Ok::<_, Infallible>(Some(Arc::new(topology))));
+    }
+}
+
+/// The directives of the cluster on which routes and views depend.
+pub fn settings_of(config: &Config) -> Settings {
+    let preferred = match config.word(Id::CLUSTER_PREFERRED_ENDPOINT_TYPE) {
+        "hostname" => Preferred::HostName,
+        "unknown-endpoint" => Preferred::Unknown,
+        _ => Preferred::Ip,
+    };
+    Settings {
+        full_coverage: config.bool(Id::CLUSTER_REQUIRE_FULL_COVERAGE),
+        reads_when_down: config.bool(Id::CLUSTER_ALLOW_READS_WHEN_DOWN),
+        shard_channels_when_down: config.bool(Id::CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN),
+        preferred,
+    }
+}
+
+/// The number of logical databases.
+pub fn databases(config: &Config) -> usize {
+    let id = match config.bool(Id::CLUSTER_ENABLED) {
+        true => Id::CLUSTER_DATABASES,
+        false => Id::DATABASES,
+    };
+    config.int(id) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_cluster::{Node, State};
+
+    #[test]
+    fn published_topology_has_the_routes_of_its_map() {
+        let me = NodeId::from_random([7; 20]);
+        let mut map = Map::of_one(Node::new(me, me));
+        let state = ClusterState::new(true);
+        assert_eq!((state.number(), state.current().0.is_none()), (1, true));
+        state.publish(Topology::new(map.clone(), me, Settings::default()));
+        assert!(!state.topology().routes.serves(0) && !state.topology().routes.is_up());
+        (0..16_384).for_each(|slot| map.set_owner(slot, Some(me)));
+        state.publish(Topology::new(map, me, Settings::default()));
+        assert_eq!(state.number(), 3);
+        let topology = state.topology();
+        assert_eq!(topology.map.state(&topology.settings), State::Ok);
+        assert!(topology.routes.serves(0) && topology.routes.serves(16_383));
+    }
+}

@@ -1,0 +1,5 @@
+//! Cluster mode: one node, compared with a cluster of one Valkey node.
+
+mod commands;
+mod restart;
+mod stress;
