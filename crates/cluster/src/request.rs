@@ -7,7 +7,7 @@ pub struct Request<'a> {
     pub args: &'a [&'a [u8]],
 }
 
-/// What a command does.
+/// The effect of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     AddSlots,

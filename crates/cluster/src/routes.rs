@@ -44,7 +44,7 @@ pub struct Asker {
     pub migrates: bool,
 }
 
-/// What a look at the keys of a request in a slot in transit found.
+/// The keys of a request in a slot in transit that were found, and those that were not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeysFound {
     pub existing: usize,

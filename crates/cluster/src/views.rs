@@ -1,4 +1,4 @@
-//! What CLUSTER NODES, SLOTS, SHARDS, REPLICAS and INFO show: texts and data, no replies.
+//! The contents of CLUSTER NODES, SLOTS, SHARDS, REPLICAS and INFO: texts and data, no replies.
 
 use crate::id::{NodeId, ShardId};
 use crate::map::{Health, Map, Node, Role, State};

@@ -11,7 +11,7 @@ use weft_cluster::{Map, NodeId, Preferred, Routes, Settings};
 use weft_config::{Config, Id};
 use weft_keyspace::generation::Generations;
 
-/// The map of the cluster, and what follows from it for this node.
+/// The map of the cluster, and the routes of this node.
 #[derive(Clone, Debug)]
 pub struct Topology {
     pub me: NodeId,

@@ -1,4 +1,4 @@
-//! What a CLUSTER command does to the map, or why it is refused. The order of the checks is Valkey's.
+//! The effect of a CLUSTER command on the map, or the reason of a refusal. The order of the checks is that of Valkey.
 
 mod migrate;
 mod nodes;

@@ -22,14 +22,14 @@ pub struct Addresses {
     pub client_tls_port: u16,
 }
 
-/// What a node is in its shard.
+/// The role of a node in its shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Primary,
     ReplicaOf(NodeId),
 }
 
-/// What the cluster thinks of a node.
+/// The health of a node, as the cluster sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Health {
     #[default]

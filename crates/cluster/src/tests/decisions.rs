@@ -1,3 +1,5 @@
+//! Decisions of CLUSTER commands, on maps of one and of three nodes.
+
 use super::*;
 use crate::change::{Change, Conflict, Edit};
 

@@ -1,3 +1,5 @@
+//! The file of the map: a node reads the files that it writes, and errors name their line.
+
 use super::*;
 use crate::file;
 

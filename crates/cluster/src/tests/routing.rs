@@ -1,3 +1,5 @@
+//! Routes: the verdict on requests of each kind.
+
 use super::*;
 use crate::map::Health;
 use crate::routes::{Asker, KeysFound, Routes, Verdict};

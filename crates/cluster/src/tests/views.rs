@@ -1,3 +1,5 @@
+//! Views of a map of three nodes.
+
 use super::*;
 use crate::settings::{Preferred, Settings, Via};
 use crate::views::View;

@@ -1,4 +1,4 @@
-//! What a request asks for: its slot, and whether its keys are here.
+//! The slot of a request, and whether its keys are here.
 
 use crate::dispatch::core::Core;
 use crate::script::resolve;

@@ -62,7 +62,7 @@ pub fn flush_slot(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// What CLUSTER SLOT-STATS was asked for.
+/// The slots that CLUSTER SLOT-STATS shows.
 enum Filter {
     Range(std::ops::RangeInclusive<Slot>),
     ByKeys { limit: usize, descending: bool },
