@@ -105,7 +105,7 @@ impl Bench {
         let Bench { core, session, .. } = self;
         core.begin();
         let flow = execute(core, &mut inside, session, &request, &mut reply);
-        drop(inside.leave());
+        let _ = inside.leave();
         match flow {
             Ok(()) => {}
             Err(Suspend::Slow { .. }) => self.run_slow(cmd, &request, &mut reply),

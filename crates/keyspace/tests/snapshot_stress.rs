@@ -70,7 +70,7 @@ fn io_thread(ks: &Keyspace, own: usize, stop: &AtomicBool) {
                 commit(&guard, &mut context);
                 continue;
             }
-            let Ok(guard) = inside.guard(&mut context, ShardSet::of([a.shard, b.shard])) else {
+            let Ok(guard) = inside.guard(&mut context, ShardSet::of([a.shard(), b.shard()])) else {
                 continue;
             };
             let mut db = Db::new(&guard, &mut context, (rng.next() % 2) as usize);
