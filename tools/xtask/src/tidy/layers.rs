@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("weft-keyspace", &["weft-types", "weft-table", "weft-base"]),
     ("weft-command-spec", &["weft-base"]),
     ("weft-acl", &["weft-command-spec", "weft-base"]),
+    ("weft-cluster", &["weft-base"]),
     (
         "weft-commands",
         &[
@@ -60,6 +61,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "weft-acl",
             "weft-base",
+            "weft-cluster",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -84,6 +86,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "weft-acl",
             "weft-base",
+            "weft-cluster",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -147,6 +150,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "weft-acl",
             "weft-base",
+            "weft-cluster",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -175,6 +179,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-acl",
             "weft-admin",
             "weft-base",
+            "weft-cluster",
             "weft-commands",
             "weft-config",
             "weft-durability",
