@@ -53,9 +53,10 @@ pub fn parse(
         };
         parsed.map_err(|reason| FileError { line: at + 1, reason })?;
     }
-    let (map, me) = collect(lines, new_shard)?;
-    let (current_epoch, last_vote_epoch) = (vars[0].max(map.max_epoch()), vars[1]);
-    Ok((Map { current_epoch, last_vote_epoch, ..map }, me))
+    let (mut map, me) = collect(lines, new_shard)?;
+    map.current_epoch = vars[0].max(map.max_epoch());
+    map.last_vote_epoch = vars[1];
+    Ok((map, me))
 }
 
 /// A line that was read, before all nodes are known.
