@@ -27,6 +27,8 @@ mod proposals;
 mod publish;
 mod requests;
 mod settings;
+#[cfg(test)]
+mod sim;
 mod state;
 
 pub use action::{

@@ -214,11 +214,12 @@ impl IslandValue {
                 "merged" => set(&mut merged, word, id(rest)?)?,
                 "slots" => {
                     let (shard, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-                    let slots = set_of(&ranges(rest)?);
-                    if let Some(slot) = slots.iter().find(|slot| !owned.insert(*slot)) {
+                    let ranges = ranges(rest)?;
+                    let mut slots = ranges.iter().flat_map(|range| range.slots());
+                    if let Some(slot) = slots.find(|slot| !owned.insert(*slot)) {
                         return Err(Invalid(format!("slot {slot} has two owners")));
                     }
-                    if owners.insert(id(shard)?, slots).is_some() {
+                    if owners.insert(id(shard)?, set_of(&ranges)).is_some() {
                         return Err(Invalid(format!("shard {shard} has two lines")));
                     }
                 }
