@@ -79,7 +79,8 @@ impl World {
     /// What a process has on its disk: all, or what it had some time ago.
     fn disk_of(&mut self, pid: Pid) -> (Log, bool) {
         let process = &self.processes[pid];
-        let (mut log, durable) = (process.log.clone(), process.whole && self.plan.durable);
+        let (mut log, durable) =
+            (process.log.clone(), process.whole && process.durable && self.plan.durable);
         if !durable {
             let len = match self.below(3) {
                 0 => 0,
@@ -153,8 +154,9 @@ impl World {
         if self.chance(70) {
             self.stop(pid, long);
         }
-        let (log, durable) = self.disk_of(pid);
-        self.start(host, log, durable);
+        // What the first one goes on to confirm, the second one doesn't have.
+        let (log, _) = self.disk_of(pid);
+        self.start(host, log, false);
     }
 
     fn order_failover(&mut self, host: usize) {
@@ -172,7 +174,7 @@ impl World {
         let mode = match self.below(6) {
             0 | 1 => FailoverMode::Force,
             2 if may_take && self.chance(20) => {
-                self.takeovers.insert(host);
+                self.takeovers.insert(host, self.now + 6 * T);
                 FailoverMode::Takeover
             }
             _ => FailoverMode::Plain,

@@ -20,7 +20,7 @@ mod world;
 
 use crate::id::NodeId;
 use crate::map::Addresses;
-use crate::node::action::{Member, Ms, Transaction, Write};
+use crate::node::action::{Ms, Transaction, Write};
 use crate::node::layout::{IslandValue, Key, NodeValue, ShardValue};
 use crate::node::{Node, Settings};
 use crate::slots::{Slot, SlotSet};
@@ -248,9 +248,4 @@ fn run_plan(rng: Rng, plan: Plan, verbose: bool) -> Result<Tally, String> {
         }
     }
     Err("nothing happens any more".to_string())
-}
-
-/// The member of a host's last process.
-fn member_of(world: &World, host: usize) -> Member {
-    world.processes[world.current[host]].member
 }

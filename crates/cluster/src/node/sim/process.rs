@@ -98,7 +98,6 @@ pub(super) struct Process {
     pub link: u64,
     /// The epoch whose primary has accepted this replica.
     pub attached: Option<Revision>,
-    pub replies: Vec<Result<(), String>>,
     /// Actions of the last event, executed in their order.
     pub actions: Vec<Action>,
 }
@@ -142,7 +141,6 @@ impl Process {
             link: 0,
             load: 0,
             attached: None,
-            replies: Vec::new(),
             actions,
         }
     }

@@ -11,6 +11,10 @@ impl World {
         self.later(delay, Event::Pull(pid));
         let process = &self.processes[pid];
         let Duty::Follow { primary, epoch, .. } = process.duty else { return };
+        // It loads its own files first.
+        if !process.whole && process.load == 0 {
+            return;
+        }
         let Some(to) = self.ids.iter().position(|id| *id == primary) else { return };
         let len = process.log.len();
         let message = Message::Pull {

@@ -166,12 +166,14 @@ pub(super) struct World {
     pub calm: bool,
     writes: u64,
     requests: u64,
+    /// Requests that move slots.
+    moves: BTreeSet<RequestId>,
     /// Acknowledged writes of each shard, with their offsets.
     pub acked: BTreeMap<ShardId, Vec<(u64, u64)>>,
     /// Writes that were reported as discarded, or died with a process.
     pub reported: BTreeSet<u64>,
-    /// Hosts whose takeover an operator has ordered.
-    pub takeovers: BTreeSet<usize>,
+    /// Hosts whose takeover an operator has ordered, and until when it may happen.
+    pub takeovers: BTreeMap<usize, Ms>,
     pub epochs: BTreeMap<ShardId, Revision>,
     pub wrong: Option<String>,
     pub tally: Tally,
@@ -202,9 +204,10 @@ impl World {
             calm: false,
             writes: 0,
             requests: 0,
+            moves: BTreeSet::new(),
             acked: BTreeMap::new(),
             reported: BTreeSet::new(),
-            takeovers: BTreeSet::new(),
+            takeovers: BTreeMap::new(),
             epochs: BTreeMap::new(),
             wrong: None,
             tally: Tally::default(),
@@ -291,6 +294,9 @@ impl World {
         self.say(|| format!("{pid} operator: {request:?}"));
         self.requests += 1;
         let id = RequestId(self.requests);
+        if matches!(request, NodeRequest::MoveSlots { .. }) {
+            self.moves.insert(id);
+        }
         self.call(pid, |node, now, out| node.request(now, id, request, out));
     }
 
@@ -341,6 +347,7 @@ impl World {
                 // Clients of a lost role don't get an answer.
                 process.pending.clear();
                 process.duty = duty;
+                process.durable |= matches!(duty, Duty::Lead { .. });
                 process.attached = None;
                 process.through = 0;
                 self.check_data(pid);
@@ -357,7 +364,14 @@ impl World {
                     self.send(host, to, Message::Promise { from: pid, ask });
                 }
             }
-            Action::Reply { result, .. } => process.replies.push(result),
+            Action::Reply { request, result } => {
+                let is_move = self.moves.remove(&request);
+                if result.is_ok() && is_move {
+                    self.tally.moved += 1;
+                } else if result.is_ok() {
+                    self.tally.handovers += 1;
+                }
+            }
             Action::Publish | Action::Log(_) => {}
         }
     }
