@@ -42,6 +42,8 @@ pub enum Fault {
     UnlistedPromoted,
     /// A primary hands over before its last commands have ended.
     DrainNotAwaited,
+    /// A primary gives a copy to a replica while that may get its role.
+    CopyWhileYielding,
     /// Acknowledgements of an earlier epoch count.
     OldAcksCount,
 }

@@ -91,6 +91,13 @@ impl Node {
         }
     }
 
+    /// Whether this primary accepts the handshake of a replica. A copy for the replica that gets the
+    /// role would drop its data while the transaction commits.
+    pub fn admits_replicas(&self) -> bool {
+        planted::is(Fault::CopyWhileYielding)
+            || !self.proposals.is_possible(|purpose| *purpose == Purpose::Failover)
+    }
+
     /// Suspends the slots of each handover, and commits it when they are quiet.
     pub(super) fn hand_slots_over(&mut self, now: Ms) {
         let (Some(state), Some((mine, _))) = (&self.state, self.led()) else { return };
@@ -177,7 +184,7 @@ impl Node {
         let through = self.leader.as_ref().map_or(0, |leader| leader.through);
         let is_near = replica.is_some_and(|replica| !quorum || replica.acked >= through);
         let is_equal = replica.is_some_and(|replica| replica.acked >= self.data.offset);
-        let forced = request.force && is_listed && state.is_alive(to);
+        let forced = request.force && is_listed && replica.is_some();
         if now >= since + 2 * self.settings.timeout {
             let key = Key::Failover(id);
             let transaction = Transaction {

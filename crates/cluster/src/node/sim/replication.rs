@@ -11,8 +11,8 @@ impl World {
         self.later(delay, Event::Pull(pid));
         let process = &self.processes[pid];
         let Duty::Follow { primary, epoch, .. } = process.duty else { return };
-        // It loads its own files first.
-        if !process.whole && process.load == 0 {
+        // The handshake comes after what it loads: its files, or a copy of an earlier link.
+        if !process.whole && process.attached != Some(epoch) {
             return;
         }
         let Some(to) = self.ids.iter().position(|id| *id == primary) else { return };
@@ -41,7 +41,9 @@ impl World {
                 }
             }
             Message::Full { to, link, epoch, log } => {
-                if self.may_apply(to, link, from, epoch) {
+                // One link delivers in order: no copy follows the stream.
+                let is_new = self.processes[to].attached != Some(epoch);
+                if is_new && self.may_apply(to, link, from, epoch) {
                     self.begin_load(to, log);
                 }
             }
@@ -71,6 +73,9 @@ impl World {
         let is_prefix = process.log.has_prefix(len, hash);
         if attached && whole && !is_prefix {
             self.fault(format!("{from} follows {pid} with other data"));
+            return;
+        }
+        if !attached && !process.node.admits_replicas() {
             return;
         }
         // A backlog may be too short for what is missing.

@@ -49,6 +49,7 @@ fn planted_faults_are_found() {
         Fault::UnlistedPromoted,
         Fault::DrainNotAwaited,
         Fault::OldAcksCount,
+        Fault::CopyWhileYielding,
     ] {
         plant::set(Some(fault));
         let found = (0..runs(3000)).find_map(|seed| {
