@@ -285,7 +285,7 @@ impl Node {
     pub fn may_follow(&self, from: NodeId, of: Revision) -> bool {
         match self.shown.duty {
             Duty::Follow { primary, epoch, .. } => {
-                primary == from && (epoch == of || planted::is(Fault::OldEpochAccepted))
+                primary == from && epoch == of || planted::is(Fault::OldEpochAccepted)
             }
             Duty::None | Duty::Lead { .. } => false,
         }
@@ -402,6 +402,7 @@ impl Node {
 
     fn repeat_proposals(&mut self, now: Ms) {
         let promotes = self.wants_promotion(now);
+        let Some(state) = &self.state else { return };
         let mut operations = self.operations;
         let next = || {
             operations += 1;
@@ -409,6 +410,7 @@ impl Node {
         };
         self.proposals.repeat(
             now,
+            state,
             next,
             |purpose| match purpose {
                 Purpose::Promotion => promotes,
@@ -522,6 +524,8 @@ impl Node {
     /// Until when this node may acknowledge, as a primary.
     fn deadline(&self, now: Ms) -> Ms {
         match self.role() {
+            // Nothing else may lead to this: data that are lost are never served.
+            Role::Leads { .. } if !self.data.whole => 0,
             Role::Leads { .. } => {
                 let leased = if self.holds_key() { self.lease.valid_until() } else { 0 };
                 leased.max(self.promised_deadline(now))

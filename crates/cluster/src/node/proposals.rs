@@ -148,10 +148,11 @@ impl Proposals {
         });
     }
 
-    /// Sends those again that have no answer, if `wanted`.
+    /// Sends those again that have no answer, if `wanted`, and if the state doesn't refuse them.
     pub fn repeat(
         &mut self,
         now: Ms,
+        state: &State,
         mut next: impl FnMut() -> OpId,
         wanted: impl Fn(&Purpose) -> bool,
         out: &mut Vec<Action>,
@@ -161,7 +162,9 @@ impl Proposals {
                 Status::Unknown(since) => now >= since + RETRY,
                 Status::Sent | Status::Done(_) => false,
             };
-            if due && wanted(&proposal.purpose) {
+            let compares = &proposal.transaction.compares;
+            let holds = compares.iter().all(|(key, seen)| state.revision_of(*key) == *seen);
+            if due && holds && wanted(&proposal.purpose) {
                 proposal.op = next();
                 proposal.status = Status::Sent;
                 proposal.repeated = true;

@@ -4,7 +4,7 @@ use super::store::Store;
 use crate::node::action::{DrainId, Duty, Member, Ms, OpId, Revision};
 use crate::node::{Action, Ids, Node, Settings};
 use crate::slots::{Slot, SlotSet};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weft_base::rng::Rng;
 
@@ -96,6 +96,8 @@ pub(super) struct Process {
     pub load: u64,
     /// Counts the links to primaries.
     pub link: u64,
+    /// As a primary: whether the handshake on a link of a replica led to a copy.
+    pub handshakes: BTreeMap<(usize, u64), bool>,
     /// The epoch whose primary has accepted this replica.
     pub attached: Option<Revision>,
     /// Actions of the last event, executed in their order.
@@ -139,6 +141,7 @@ impl Process {
             whole: false,
             durable: false,
             link: 0,
+            handshakes: BTreeMap::new(),
             load: 0,
             attached: None,
             actions,

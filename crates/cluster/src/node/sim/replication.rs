@@ -9,6 +9,13 @@ impl World {
     pub fn pull(&mut self, pid: Pid) {
         let delay = 30 + self.below(20);
         self.later(delay, Event::Pull(pid));
+        let (breaks, gives_up) = (!self.calm && self.chance(1), self.chance(5));
+        let process = &self.processes[pid];
+        let Duty::Follow { epoch, .. } = process.duty else { return };
+        let is_attached = process.attached == Some(epoch);
+        if is_attached && breaks || !is_attached && gives_up {
+            self.reset_link(pid);
+        }
         let process = &self.processes[pid];
         let Duty::Follow { primary, epoch, .. } = process.duty else { return };
         // The handshake comes after what it loads: its files, or a copy of an earlier link.
@@ -75,11 +82,23 @@ impl World {
             self.fault(format!("{from} follows {pid} with other data"));
             return;
         }
-        if !attached && !process.node.admits_replicas() {
-            return;
+        if !attached {
+            if !process.node.admits_replicas() {
+                return;
+            }
+            // A backlog may be too short for what is missing. A link has one handshake.
+            let copies = !is_prefix || self.chance(20);
+            let handshakes = &mut self.processes[pid].handshakes;
+            let is_first = !handshakes.contains_key(&(from, link));
+            let copies = *handshakes.entry((from, link)).or_insert(copies);
+            if copies && !is_first {
+                return;
+            }
+            if !copies && !is_prefix {
+                return self.fault(format!("{from} has other data in its second handshake"));
+            }
         }
-        // A backlog may be too short for what is missing.
-        if !attached && (!is_prefix || self.chance(20)) {
+        if !attached && self.processes[pid].handshakes[&(from, link)] {
             self.tally.full_syncs += 1;
             let log = self.processes[pid].log.clone();
             self.send(host, from_host, Message::Full { to: from, link, epoch, log });

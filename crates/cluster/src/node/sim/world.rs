@@ -349,6 +349,7 @@ impl World {
                 process.duty = duty;
                 process.durable |= matches!(duty, Duty::Lead { .. });
                 process.attached = None;
+                process.handshakes.clear();
                 process.through = 0;
                 self.check_data(pid);
             }
