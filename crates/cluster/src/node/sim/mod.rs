@@ -41,17 +41,25 @@ fn plan(rng: &mut Rng) -> Plan {
     Plan { hosts, shards, settings, durable: rng.below(4) == 0 }
 }
 
-/// Writes the layout of a cluster whose nodes have met.
-fn populate(world: &mut World) {
-    let (hosts, shards) = (world.plan.hosts, world.plan.shards);
-    let id = |rng: &mut Rng| NodeId::from_random(std::array::from_fn(|_| rng.below(256) as u8));
-    world.ids = (0..hosts).map(|_| id(&mut world.rng)).collect();
-    world.shard_ids = (0..shards).map(|_| id(&mut world.rng)).collect();
+fn new_id(rng: &mut Rng) -> NodeId {
+    NodeId::from_random(std::array::from_fn(|_| rng.below(256) as u8))
+}
+
+fn start_hosts(world: &mut World) {
+    let hosts = world.plan.hosts;
+    world.ids = (0..hosts).map(|_| new_id(&mut world.rng)).collect();
     world.current = vec![0; hosts];
-    let island = id(&mut world.rng);
     for host in 0..hosts {
         world.start(host, Log::default(), true);
     }
+}
+
+/// Writes the layout of a cluster whose nodes have met.
+fn populate(world: &mut World) {
+    let (hosts, shards) = (world.plan.hosts, world.plan.shards);
+    start_hosts(world);
+    world.shard_ids = (0..shards).map(|_| new_id(&mut world.rng)).collect();
+    let island = new_id(&mut world.rng);
     let put = |key, value| Write::Put { key, value, lease: None };
     let mut writes = Vec::new();
     let settings = world.plan.settings.clone();
