@@ -102,7 +102,9 @@ impl Node {
             .waits_since
             .is_some_and(|since| now >= since + 2 * self.settings.timeout);
         let is_alone = shard.value.list.is_empty();
-        let is_complete = shard.value.quorum == 0 || self.data.durable;
+        let is_complete = shard.value.quorum == 0
+            || self.data.durable == Some(shard.value.primary.incarnation)
+            || self.data.durable.is_some() && planted::is(Fault::DurableForgotten);
         let is_forced = self.forced(now, shard).is_some_and(|forced| forced.unlisted);
         is_forced || is_complete && (is_alone || waited)
     }

@@ -71,8 +71,8 @@ enum Watch {
 struct Data {
     /// They are a state that a primary had, not a part of one.
     whole: bool,
-    /// They have every write that this node ever confirmed, across its restarts.
-    durable: bool,
+    /// They have every write that this incarnation of this node confirmed.
+    durable: Option<u64>,
     offset: u64,
 }
 
@@ -259,8 +259,9 @@ impl Node {
     // ---- replication
 
     /// This node's data: loaded, received or written up to this offset of the stream.
-    /// `durable`: they have every write that this node ever confirmed, also before its restart.
-    pub fn data_at(&mut self, now: Ms, offset: u64, durable: bool, out: &mut Vec<Action>) {
+    /// `durable`: the incarnation that led last with these files, if they have every write that it
+    /// confirmed, and if no other process can have written to them.
+    pub fn data_at(&mut self, now: Ms, offset: u64, durable: Option<u64>, out: &mut Vec<Action>) {
         self.data = Data { whole: true, durable, offset };
         self.settle(now, out);
     }

@@ -77,11 +77,10 @@ impl World {
     }
 
     /// What a process has on its disk: all, or what it had some time ago.
-    fn disk_of(&mut self, pid: Pid) -> (Log, bool) {
+    fn disk_of(&mut self, pid: Pid) -> (Log, Option<u64>) {
         let process = &self.processes[pid];
-        let (mut log, durable) =
-            (process.log.clone(), process.whole && process.durable && self.plan.durable);
-        if !durable {
+        let (mut log, durable) = (process.log.clone(), process.durable.filter(|_| process.whole));
+        if !(self.plan.durable && process.whole) {
             let len = match self.below(3) {
                 0 => 0,
                 1 => log.len(),
@@ -156,7 +155,7 @@ impl World {
         }
         // What the first one goes on to confirm, the second one doesn't have.
         let (log, _) = self.disk_of(pid);
-        self.start(host, log, false);
+        self.start(host, log, None);
     }
 
     fn order_failover(&mut self, host: usize) {

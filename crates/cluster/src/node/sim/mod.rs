@@ -50,7 +50,7 @@ fn start_hosts(world: &mut World) {
     world.ids = (0..hosts).map(|_| new_id(&mut world.rng)).collect();
     world.current = vec![0; hosts];
     for host in 0..hosts {
-        world.start(host, Log::default(), true);
+        world.start(host, Log::default(), None);
     }
 }
 

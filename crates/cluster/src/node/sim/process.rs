@@ -90,8 +90,8 @@ pub(super) struct Process {
     pub log: Log,
     /// The data are whole.
     pub whole: bool,
-    /// They have all writes that this host has confirmed.
-    pub durable: bool,
+    /// They have all writes that this incarnation has confirmed.
+    pub durable: Option<u64>,
     /// Counts loads, so that the end of a cancelled one is ignored.
     pub load: u64,
     /// Counts the links to primaries.
@@ -139,7 +139,7 @@ impl Process {
             drains: Vec::new(),
             log,
             whole: false,
-            durable: false,
+            durable: None,
             link: 0,
             handshakes: BTreeMap::new(),
             load: 0,

@@ -92,6 +92,7 @@ fn rare_planted_faults_are_found() {
         Fault::ListedBehind,
         Fault::OldAcksCount,
         Fault::CopyWhileYielding,
+        Fault::DurableForgotten,
     ] {
         find(fault, 0);
     }

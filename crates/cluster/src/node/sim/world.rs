@@ -265,7 +265,7 @@ impl World {
     // ---- processes
 
     /// Starts a process on a host.
-    pub fn start(&mut self, host: usize, log: Log, durable: bool) -> Pid {
+    pub fn start(&mut self, host: usize, log: Log, durable: Option<u64>) -> Pid {
         let member = Member { node: self.ids[host], incarnation: self.rng.next_u64() };
         let settings = self.plan.settings.clone();
         let process = Process::new(self.now, host, member, settings, log.clone(), &mut self.rng);
@@ -347,7 +347,9 @@ impl World {
                 // Clients of a lost role don't get an answer.
                 process.pending.clear();
                 process.duty = duty;
-                process.durable |= matches!(duty, Duty::Lead { .. });
+                if matches!(duty, Duty::Lead { .. }) {
+                    process.durable = self.plan.durable.then_some(process.member.incarnation);
+                }
                 process.attached = None;
                 process.handshakes.clear();
                 process.through = 0;
