@@ -43,7 +43,8 @@ pub(super) struct Replica {
 
 impl Node {
     /// A replica has reported: it has applied the stream of this epoch up to `acked`. `whole`: it
-    /// isn't loading a copy.
+    /// isn't loading a copy. The driver also calls this, with `whole` false, before it sends a copy:
+    /// from then on the replica may drop its data.
     pub fn replica_progress(
         &mut self,
         now: Ms,

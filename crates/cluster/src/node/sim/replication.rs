@@ -100,7 +100,10 @@ impl World {
         }
         if !attached && self.processes[pid].handshakes[&(from, link)] {
             self.tally.full_syncs += 1;
-            let log = self.processes[pid].log.clone();
+            let (log, member) = (self.processes[pid].log.clone(), self.processes[from].member);
+            self.call(pid, |node, now, out| {
+                node.replica_progress(now, member, epoch, 0, false, out);
+            });
             self.send(host, from_host, Message::Full { to: from, link, epoch, log });
             return;
         }

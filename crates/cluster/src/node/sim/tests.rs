@@ -56,7 +56,6 @@ fn find(fault: Fault, from: u64) -> (u64, String) {
     let Some((seed, wrong)) = found else { panic!("{fault:?} is not found") };
     println!("{fault:?}: seed {seed}: {wrong}");
     assert!(run(seed, false).is_ok(), "the run succeeds without the fault");
-    (seed, wrong)
 }
 
 #[test]
@@ -72,7 +71,7 @@ fn frequent_planted_faults_are_found() {
         Fault::UnlistedPromoted,
         Fault::DrainNotAwaited,
     ] {
-        find(fault, 0);
+        find(fault);
     }
 }
 
@@ -94,7 +93,12 @@ fn rare_planted_faults_are_found() {
         Fault::CopyWhileYielding,
         Fault::DurableForgotten,
     ] {
-        find(fault, 0);
+        // One of them alone, by its name.
+        let only = std::env::var("CLUSTER_FAULT").ok();
+        if only.is_some_and(|name| name != format!("{fault:?}")) {
+            continue;
+        }
+        find(fault);
     }
 }
 
