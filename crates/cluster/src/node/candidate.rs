@@ -6,34 +6,14 @@
 //! its candidacy on, a candidate follows nobody: a promotion that is on its way must find the data
 //! as they were.
 
-use super::action::{Action, Member, Ms, Revision, Transaction, Write};
+use super::action::{Action, Member, Ms, Transaction, Write};
 use super::layout::{Candidacy, Key};
+use super::parts::Forced;
 use super::proposals::Purpose;
 use super::state::{Shard, State};
 use super::{Node, Role};
 use crate::id::ShardId;
 use crate::planted::{self, Fault};
-
-#[derive(Debug, Default)]
-pub(super) struct Candidate {
-    /// The offer that is in the lease key, or on its way there.
-    offer: Option<Candidacy>,
-    /// When it was seen.
-    seen: Option<Ms>,
-    /// An operator wants the promotion, until this time: without regard to age and exclusion.
-    pub forced: Option<Forced>,
-    /// When this node first saw that it could be the primary again after its restart.
-    waits_since: Option<Ms>,
-}
-
-/// An operator's wish to promote this node in place of the primary of an epoch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Forced {
-    pub epoch: Revision,
-    pub until: Ms,
-    /// Even though it isn't listed.
-    pub unlisted: bool,
-}
 
 fn is_promotion(purpose: &Purpose) -> bool {
     *purpose == Purpose::Promotion

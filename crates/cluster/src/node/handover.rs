@@ -7,35 +7,12 @@
 use super::Node;
 use super::action::{Action, DrainId, Member, Ms, Transaction, Write};
 use super::layout::{HandoverId, HandoverValue, IslandValue, Key};
+use super::parts::{Drain, Moving, Yielding};
 use super::proposals::Purpose;
 use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// The suspension of slots or of all requests.
-#[derive(Clone, Copy, Debug)]
-struct Drain {
-    id: DrainId,
-    requested: bool,
-    done: bool,
-}
-
-/// Slots that leave.
-#[derive(Debug)]
-pub(super) struct Moving {
-    slots: SlotSet,
-    drain: Drain,
-}
-
-/// This primary hands its role to a replica.
-#[derive(Debug)]
-pub(super) struct Yielding {
-    to: Member,
-    since: Ms,
-    /// `None`: the replica must come closer first, and requests are served.
-    drain: Option<Drain>,
-}
 
 impl Node {
     fn new_drain(&mut self) -> Drain {

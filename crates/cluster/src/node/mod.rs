@@ -13,7 +13,8 @@
 //! | [`candidate`] | promotion |
 //! | [`handover`] | slots and the role go to another node |
 //! | [`outage`] | the primary goes on without the store |
-//! | [`requests`] | commands of operators |
+//! | [`request`], [`requests`] | commands of operators |
+//! | [`parts`] | what a node holds for these |
 //! | [`publish`] | the map that clients see |
 
 pub mod action;
@@ -22,9 +23,11 @@ mod handover;
 pub mod layout;
 mod lease;
 mod outage;
+mod parts;
 mod primary;
 mod proposals;
 mod publish;
+mod request;
 mod requests;
 mod settings;
 #[cfg(test)]
@@ -35,21 +38,17 @@ pub use action::{
     Action, DrainId, Duty, LeaseId, Member, Ms, OpId, Operation, Outcome, RequestId, Revision,
     Transaction, Write,
 };
-pub use requests::{FailoverMode, NodeRequest};
+pub use request::{FailoverMode, NodeRequest};
 pub use settings::Settings;
 pub use state::{Change, Entry};
 
 use crate::id::{NodeId, ShardId};
 use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
-use candidate::Candidate;
-use handover::{Moving, Yielding};
 use layout::{Invalid, IslandValue, Key, LeaseValue, NodeValue, ShardValue};
 use lease::{Lease, RETRY};
-use outage::Promises;
-use primary::{Leader, Replica};
+use parts::{Candidate, Leader, Moving, Promises, Replica, Waiting, Yielding};
 use proposals::{Proposals, Purpose};
-use requests::Waiting;
 use state::State;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -9,29 +9,6 @@ use super::lease::certain;
 use super::{Node, Role};
 use crate::id::NodeId;
 use crate::planted::{self, Fault};
-use std::collections::BTreeMap;
-
-#[derive(Debug, Default)]
-pub(super) struct Promises {
-    /// Our own: no promotion before this time.
-    until: Ms,
-    /// Those of replicas: when they end at the latest for us.
-    given: BTreeMap<Member, Ms>,
-    asked: BTreeMap<OpId, (Member, Ms)>,
-    last_asked: Ms,
-}
-
-impl Promises {
-    /// Whether this node has promised not to try a promotion now.
-    pub fn binds(&self, now: Ms) -> bool {
-        now < self.until && !planted::is(Fault::PromiseBroken)
-    }
-
-    pub fn forget(&mut self) {
-        self.given.clear();
-        self.asked.clear();
-    }
-}
 
 impl Node {
     /// The primary asks for a promise.

@@ -6,6 +6,7 @@
 
 use super::action::{Action, Member, Ms, Revision, Transaction, Write};
 use super::layout::{Key, ShardValue};
+use super::parts::Replica;
 use super::proposals::Purpose;
 use super::state::{Shard, State};
 use super::{Node, Role};
@@ -13,38 +14,10 @@ use crate::id::ShardId;
 use crate::planted::{self, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// This node as the primary of an epoch.
-#[derive(Debug)]
-pub(super) struct Leader {
-    pub epoch: Revision,
-    /// Writes up to here may be confirmed: those of earlier primaries, and those that all listed
-    /// replicas have.
-    pub through: u64,
-}
-
-impl Leader {
-    /// `offset`: what this node had when it became the primary. An earlier one may have confirmed
-    /// all of it.
-    pub fn new(epoch: Revision, offset: u64) -> Leader {
-        Leader { epoch, through: offset }
-    }
-}
-
-/// A replica that is linked to this node.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Replica {
-    /// The epoch of its link.
-    pub epoch: Revision,
-    pub acked: u64,
-    pub heard: Ms,
-    /// It has a whole copy of the data.
-    pub whole: bool,
-}
-
 impl Node {
     /// A replica has reported: it has applied the stream of this epoch up to `acked`. `whole`: it
     /// isn't loading a copy. The driver also calls this, with `whole` false, before it sends a copy:
-    /// from then on the replica may drop its data.
+    /// from then on the replica may drop its data. It ignores the earlier links of this replica.
     pub fn replica_progress(
         &mut self,
         now: Ms,

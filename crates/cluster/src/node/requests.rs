@@ -2,57 +2,14 @@
 //! its effect, so that the next command finds it.
 
 use super::action::{Action, Ms, RequestId, Transaction, Write};
-use super::candidate::Forced;
-use super::layout::{
-    FailoverValue, HandoverId, HandoverValue, IslandValue, Key, NodeValue, ShardValue,
-};
+use super::layout::{FailoverValue, HandoverValue, IslandValue, Key, NodeValue, ShardValue};
+use super::parts::{Forced, Waiting};
 use super::proposals::Purpose;
+use super::request::{FailoverMode, NodeRequest};
 use super::state::State;
 use super::{Node, Role};
 use crate::id::{NodeId, ShardId};
 use crate::slots::SlotSet;
-
-/// CLUSTER FAILOVER
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailoverMode {
-    Plain,
-    /// Without the primary's data.
-    Force,
-    /// Even if this replica isn't listed. The operator asserts that the primary is gone for good.
-    Takeover,
-}
-
-/// What an operator asks of this node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NodeRequest {
-    /// The nodes that this one has met, and those that the other one has, become one cluster.
-    Meet(NodeId),
-    /// This node follows the primary of another shard.
-    Replicate(NodeId),
-    Failover(FailoverMode),
-    Forget(NodeId),
-    AddSlots(Box<SlotSet>),
-    DeleteSlots(Box<SlotSet>),
-    /// SETSLOT NODE, or the end of MIGRATESLOTS.
-    MoveSlots {
-        slots: Box<SlotSet>,
-        to: NodeId,
-    },
-    /// CANCELSLOTMIGRATIONS
-    CancelMoves,
-}
-
-/// A request without an answer.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    id: RequestId,
-    request: NodeRequest,
-    since: Ms,
-    /// A transaction for it was sent.
-    sent: bool,
-    /// The id of its handover.
-    handover: HandoverId,
-}
 
 /// The next step of a request.
 enum Step {

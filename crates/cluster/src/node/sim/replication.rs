@@ -76,6 +76,11 @@ impl World {
         if !leads {
             return;
         }
+        // A new link of a replica ends its earlier ones.
+        let last = process.handshakes.range((from, 0)..=(from, u64::MAX)).next_back();
+        if last.is_some_and(|((_, last), _)| link < *last) {
+            return;
+        }
         let host = process.host;
         let is_prefix = process.log.has_prefix(len, hash);
         if attached && whole && !is_prefix {
