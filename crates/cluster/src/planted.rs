@@ -34,7 +34,7 @@ pub enum Fault {
     LeaseKeyReplaced,
     /// A replica that has promised not to tries a promotion.
     PromiseBroken,
-    /// One promise is enough to go on without a lease.
+    /// One promise is enough to continue without a lease.
     OnePromiseEnough,
     /// A replica is listed before it has all confirmed writes.
     ListedBehind,

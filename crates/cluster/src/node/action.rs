@@ -1,4 +1,4 @@
-//! What the machine asks for, and how it names things. The driver executes actions in their order.
+//! Actions of the machine, and its names for things. The driver executes actions in their order.
 
 use super::layout::Key;
 use crate::id::{NodeId, ShardId};
@@ -89,7 +89,7 @@ pub enum Outcome {
     Unknown,
 }
 
-/// What this node is in its shard.
+/// The duty of this node in its shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duty {
     /// It neither serves nor follows: its data stay as they are.

@@ -3,7 +3,7 @@
 //! The primary's lease key is gone, so it acknowledges nothing any more. Each candidate writes what
 //! it has into its own lease key, waits by its rank among the candidates, and proposes itself. The
 //! wait only saves refused transactions and keeps the most data; the comparisons make it safe. From
-//! its candidacy on, a candidate follows nobody: a promotion that is on its way must find the data
+//! its candidacy on, a candidate follows no primary: a promotion that is on its way must find the data
 //! as they were.
 
 use super::action::{Action, Member, Ms, Transaction, Write};
@@ -89,7 +89,7 @@ impl Node {
         is_forced || is_complete && (is_alone || waited)
     }
 
-    /// Whether a promotion without an answer is to be repeated.
+    /// Whether a promotion without an answer should be repeated.
     pub(super) fn wants_promotion(&self, now: Ms) -> bool {
         self.claimed(now).is_some()
     }

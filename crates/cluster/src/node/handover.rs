@@ -1,4 +1,4 @@
-//! What a primary gives to another node: slots, or its role.
+//! Handovers of a primary to another node: of slots, or of its role.
 //!
 //! Both follow the same order, so no two nodes ever serve a slot: stop to serve, wait until the
 //! commands that run have ended and their replies have left, commit. Until the outcome is seen, the

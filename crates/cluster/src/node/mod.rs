@@ -6,15 +6,15 @@
 //! | module | holds |
 //! |---|---|
 //! | [`layout`] | keys and values in the store |
-//! | [`state`] | what this node has seen of them |
+//! | [`state`] | the part of them that this node has seen |
 //! | [`lease`] | the lease of this node, and until when it is certain |
 //! | [`proposals`] | transactions whose effect is not seen |
 //! | [`primary`] | the list of replicas, and which writes are confirmed |
 //! | [`candidate`] | promotion |
 //! | [`handover`] | slots and the role go to another node |
-//! | [`outage`] | the primary goes on without the store |
+//! | [`outage`] | the primary continues without the store |
 //! | [`request`], [`requests`] | commands of operators |
-//! | [`parts`] | what a node holds for these |
+//! | [`parts`] | the data of a node for these tasks |
 //! | [`publish`] | the map that clients see |
 
 pub mod action;
@@ -95,7 +95,7 @@ enum Role {
     },
 }
 
-/// What the driver was told.
+/// The last reports to the driver.
 #[derive(Debug, Default)]
 struct Shown {
     deadline: Ms,
@@ -378,7 +378,7 @@ impl Node {
         out.append(&mut self.outbox);
     }
 
-    /// Begins and ends what belongs to a role.
+    /// Begins and ends the tasks of a role.
     fn follow_role(&mut self, now: Ms) {
         match self.role() {
             Role::Leads { epoch, .. } => {
@@ -425,7 +425,7 @@ impl Node {
             &mut self.outbox,
         );
         self.operations = operations;
-        // What can't be repeated is made impossible.
+        // A transaction that can't be repeated is made impossible.
         let limit = now.saturating_sub(self.settings.timeout / 2);
         if self.proposals.is_unresolved_since(limit) && self.holds_key() {
             self.touch_key(now, None);
@@ -544,7 +544,7 @@ impl Node {
         }
     }
 
-    /// Reports what has changed. What ends comes before what begins.
+    /// Reports changes: ends before beginnings.
     fn show(&mut self, now: Ms, out: &mut Vec<Action>) {
         let (deadline, duty, serve) = (self.deadline(now), self.duty(), self.serve());
         if deadline < self.shown.deadline {

@@ -1,8 +1,8 @@
-//! A primary goes on without the store (`cluster-store-outage continue`).
+//! A primary continues without the store (`cluster-store-outage continue`).
 //!
 //! It acknowledges while every replica that may be promoted has promised not to try. A promise
 //! counts from the sending of the question, less an eighth for clocks of different rates, as a lease
-//! does. A primary without replicas goes on: nobody can be promoted.
+//! does. A primary without replicas continues: no node can be promoted.
 
 use super::action::{Action, Member, Ms, OpId, Revision};
 use super::lease::certain;
@@ -47,7 +47,7 @@ impl Node {
         self.settings.continues && self.led().is_some_and(|(_, shard)| shard.value.continues)
     }
 
-    /// Until when this primary goes on by promises.
+    /// Until when this primary continues by promises.
     pub(super) fn promised_deadline(&self, now: Ms) -> Ms {
         if !self.may_continue() {
             return 0;

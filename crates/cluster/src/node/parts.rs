@@ -1,4 +1,4 @@
-//! What a node holds for each of its tasks. The modules of the tasks have what it does with it.
+//! The data of a node for each of its tasks. The code is in the modules of the tasks.
 
 use super::action::{DrainId, Member, Ms, OpId, RequestId, Revision};
 use super::layout::{Candidacy, HandoverId};
@@ -17,7 +17,7 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// `offset`: what this node had when it became the primary. An earlier one may have confirmed
+    /// `offset`: the end of this node's data when it became the primary. An earlier one may have confirmed
     /// all of it.
     pub fn new(epoch: Revision, offset: u64) -> Leader {
         Leader { epoch, through: offset }
@@ -84,7 +84,7 @@ pub(super) struct Yielding {
 pub(super) struct Promises {
     /// Our own: no promotion before this time.
     pub until: Ms,
-    /// Those of replicas: when they end at the latest for us.
+    /// The promises of replicas: when each ends for us.
     pub given: BTreeMap<Member, Ms>,
     pub asked: BTreeMap<OpId, (Member, Ms)>,
     pub last_asked: Ms,

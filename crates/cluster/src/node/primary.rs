@@ -1,5 +1,5 @@
-//! What a primary decides about its replicas: the list of those that may be promoted, and which
-//! writes are confirmed.
+//! A primary and its replicas: the list of replicas that may be promoted, and which writes are
+//! confirmed.
 //!
 //! Quorum: a write is confirmed when *all* listed replicas have it, and those that a transaction
 //! may list. So each replica that can ever be promoted has all confirmed writes.
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// What a primary with a lease does.
+    /// The tasks of a primary with a lease.
     pub(super) fn lead(&mut self, now: Ms) {
         if self.led().is_none() {
             return;
@@ -146,8 +146,8 @@ impl Node {
     }
 
     /// Asynchronous: all that follow. Quorum: as many as it needs, those that follow best. A replica
-    /// that doesn't follow stays until another one can replace it: an empty list could promote
-    /// nobody.
+    /// that doesn't follow stays until another one can replace it: an empty list has no
+    /// successor.
     fn wanted_list(&self, now: Ms, state: &State, id: ShardId, shard: &Shard) -> Vec<Member> {
         let needed = self.quorum(&shard.value);
         let follows = |member: &Member| {

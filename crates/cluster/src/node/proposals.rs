@@ -10,7 +10,7 @@ use super::lease::RETRY;
 use super::state::State;
 use crate::planted::{self, Fault};
 
-/// What a transaction is for.
+/// The purpose of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// This node's lease key. Nothing depends on its outcome before it is seen.

@@ -1,4 +1,4 @@
-//! What operators ask of a node.
+//! Requests of operators to a node.
 
 use crate::id::NodeId;
 use crate::slots::SlotSet;
@@ -13,7 +13,7 @@ pub enum FailoverMode {
     Takeover,
 }
 
-/// What an operator asks of this node.
+/// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeRequest {
     /// The nodes that this one has met, and those that the other one has, become one cluster.

@@ -293,7 +293,7 @@ impl Node {
         Ok(commit(state, &compared, vec![write]))
     }
 
-    /// Takes slots of a shard that nobody can lead any more.
+    /// Takes slots of a shard that no node can lead any more.
     fn take_slots(
         &self,
         state: &State,
@@ -336,7 +336,7 @@ fn owner_of_any(state: &State, island: NodeId, slots: &SlotSet) -> Option<(u16, 
     })
 }
 
-/// The lease keys that don't exist, if no node can lead this shard. A primary that may go on without
+/// The lease keys that don't exist, if no node can lead this shard. A primary that may continue without
 /// a lease is never known to have stopped.
 fn abandoned(state: &State, shard: ShardId) -> Option<Vec<Key>> {
     let value = &state.shards.get(&shard)?.value;

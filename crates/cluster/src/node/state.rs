@@ -97,7 +97,7 @@ impl State {
         };
         self.revisions.insert(key, entry.revision);
         if let Err(wrong) = self.read(key, &entry) {
-            // An invalid value counts as none: nobody leads an invalid shard. Transactions still
+            // An invalid value counts as none: no node leads an invalid shard. Transactions still
             // compare its revision.
             self.remove(key);
             invalid.push((entry.key, wrong));

@@ -29,7 +29,7 @@ pub struct ShardValue {
     pub list: Vec<Member>,
     /// `cluster-write-quorum` of the primary.
     pub quorum: u32,
-    /// The primary may go on without a lease (`cluster-store-outage continue`).
+    /// The primary may continue without a lease (`cluster-store-outage continue`).
     pub continues: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct LeaseValue {
     pub candidacy: Option<Candidacy>,
 }
 
-/// What a replica offers that wants to be promoted.
+/// The offer of a replica that wants to be promoted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidacy {
     pub epoch: Revision,

@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// What a process has on its disk: all, or what it had some time ago.
+    /// The data on the disk of a process: all, or those of some time ago.
     fn disk_of(&mut self, pid: Pid) -> (Log, Option<u64>) {
         let process = &self.processes[pid];
         let (mut log, durable) = (process.log.clone(), process.durable.filter(|_| process.whole));
@@ -153,7 +153,7 @@ impl World {
         if self.chance(70) {
             self.stop(pid, long);
         }
-        // What the first one goes on to confirm, the second one doesn't have.
+        // The second process lacks the writes that the first one confirms from now on.
         let (log, _) = self.disk_of(pid);
         self.start(host, log, None);
     }

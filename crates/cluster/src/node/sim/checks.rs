@@ -1,4 +1,4 @@
-//! What must hold: at each step, and at the end.
+//! Invariants: at each step, and at the end.
 
 use super::world::{Pid, T, World};
 use crate::id::ShardId;
@@ -21,7 +21,7 @@ impl World {
         let process = &self.processes[pid];
         let Duty::Lead { shard, epoch } = process.duty else { return };
         let host = process.host;
-        // One that was stopped may see its promotion after its successor's. It doesn't serve.
+        // A stopped process may see its promotion after its successor's. It doesn't serve.
         let is_named = self.store.truth.shards.get(&shard).is_some_and(|now| now.epoch == epoch);
         if self.plan.settings.quorum == 0 || !is_named {
             return;
@@ -60,7 +60,7 @@ impl World {
         let shards: Vec<ShardId> = self.shard_ids.clone();
         for id in shards {
             let Some(leader) = self.leader(id) else {
-                return Err(format!("nobody leads {id:?}"));
+                return Err(format!("no node leads {id:?}"));
             };
             let (process, truth) = (&self.processes[leader], &self.store.truth);
             let owned = truth.slots_of(id).cloned().unwrap_or_default();
@@ -105,7 +105,7 @@ impl World {
                 !log.has(*offset, *write) && !self.reported.contains(write)
             });
             if let Some((offset, write)) = lost {
-                let wrong = format!("write {write} of {id:?} at {offset} is lost, nobody says so");
+                let wrong = format!("write {write} of {id:?} at {offset} is lost without a report");
                 return self.fault(wrong);
             }
         }

@@ -91,7 +91,7 @@ impl World {
             if !process.node.admits_replicas() {
                 return;
             }
-            // A backlog may be too short for what is missing. A link has one handshake.
+            // A backlog may be too short for the missing part. A link has one handshake.
             let copies = !is_prefix || self.chance(20);
             let handshakes = &mut self.processes[pid].handshakes;
             let is_first = !handshakes.contains_key(&(from, link));

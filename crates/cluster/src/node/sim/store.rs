@@ -14,7 +14,7 @@ pub(super) struct Store {
     /// The changes of each revision after `compacted`.
     history: Vec<(Revision, Vec<Change>)>,
     compacted: Revision,
-    /// What a node would know that has seen everything.
+    /// The state of a node that has seen everything.
     pub truth: State,
 }
 

@@ -116,7 +116,7 @@ fn quiet(plan: Plan, populated: bool) -> World {
 
 fn run_until(world: &mut World, end: Ms) {
     while world.now < end {
-        let event = world.next().expect("ticks go on");
+        let event = world.next().expect("ticks never end");
         world.happen(event);
         assert_eq!(world.wrong, None);
     }

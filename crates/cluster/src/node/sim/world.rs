@@ -1,4 +1,4 @@
-//! The simulated world: time, events, hosts, links, and what clients were told.
+//! The simulated world: time, events, hosts, links, and replies to clients.
 
 use super::process::{Log, Process};
 use super::store::Store;
@@ -91,7 +91,7 @@ pub(super) enum Event {
     Continue(Pid),
 }
 
-/// What happened, so that tests can see that it did.
+/// Counts of events, so that tests can see that they happened.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub acked: u64,
@@ -129,7 +129,7 @@ impl Tally {
     }
 }
 
-/// What this run is about.
+/// The conditions of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub hosts: usize,
