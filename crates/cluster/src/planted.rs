@@ -46,8 +46,6 @@ pub enum Fault {
     CopyWhileYielding,
     /// A restarted primary leads again with the data of another incarnation than the last one.
     DurableForgotten,
-    /// Acknowledgements of an earlier epoch count.
-    OldAcksCount,
 }
 
 /// Whether this fault is planted.

@@ -77,8 +77,7 @@ impl Node {
     /// The last offset that `member` has acknowledged in this epoch.
     fn acked(&self, member: &Member, epoch: Revision) -> Option<u64> {
         let replica = self.replicas.get(member)?;
-        let counts = replica.epoch == epoch || planted::is(Fault::OldAcksCount);
-        (counts && replica.whole).then_some(replica.acked)
+        (replica.epoch == epoch && replica.whole).then_some(replica.acked)
     }
 
     /// Confirms what all replicas have that may be listed.

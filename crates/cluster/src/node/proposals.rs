@@ -133,18 +133,16 @@ impl Proposals {
 
     /// Removes those that the state shows to be written or impossible.
     pub fn resolve(&mut self, state: &State) {
-        self.all.retain(|proposal| {
-            let seen = match proposal.status {
-                Status::Done(revision) => state.revision >= revision,
-                Status::Sent | Status::Unknown(_) => false,
-            };
-            // The first copy of one that is sent will be answered. An absent key may exist and be
-            // absent again.
-            let stale = proposal.status != Status::Sent
-                && proposal.transaction.compares.iter().any(|(key, revision)| {
-                    revision.is_some() && state.revision_of(*key) != *revision
-                });
-            !seen && !(stale && !matches!(proposal.status, Status::Done(_)))
+        self.all.retain(|proposal| match proposal.status {
+            // It will be answered.
+            Status::Sent => true,
+            Status::Done(revision) => state.revision < revision,
+            // A key that was absent may exist and be absent again, so it proves nothing.
+            Status::Unknown(_) => {
+                proposal.transaction.compares.iter().all(|(key, revision)| {
+                    revision.is_none() || state.revision_of(*key) == *revision
+                })
+            }
         });
     }
 

@@ -148,8 +148,8 @@ impl World {
                 self.later(delay, Event::Tick(pid));
             }
             Event::Pull(pid) => self.pull(pid),
-            Event::ToStore(pid, op, operation) => self.to_store(pid, op, operation),
-            Event::FromStore(pid, op, answer) => self.from_store(pid, op, answer),
+            Event::ToStore(pid, op, operation) => self.reach_store(pid, op, operation),
+            Event::FromStore(pid, op, answer) => self.deliver_answer(pid, op, answer),
             Event::Timeout(pid, op) => self.time_out(pid, op),
             Event::Pump(pid) => self.pump(pid),
             Event::Watched(pid, op, changes) => {

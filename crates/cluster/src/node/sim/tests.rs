@@ -88,7 +88,6 @@ fn rare_planted_faults_are_found() {
         Fault::CandidateFollows,
         Fault::OnePromiseEnough,
         Fault::ListedBehind,
-        Fault::OldAcksCount,
         Fault::CopyWhileYielding,
         Fault::DurableForgotten,
     ] {

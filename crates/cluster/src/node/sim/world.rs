@@ -385,7 +385,7 @@ impl World {
         self.now * self.store_rate / 1000
     }
 
-    pub fn to_store(&mut self, pid: Pid, op: OpId, operation: Operation) {
+    pub fn reach_store(&mut self, pid: Pid, op: OpId, operation: Operation) {
         let host = self.processes[pid].host;
         if self.store_down || self.cut_to_store.contains(&host) {
             // A request may arrive long after its client has given up.
@@ -430,7 +430,7 @@ impl World {
         }
     }
 
-    pub fn from_store(&mut self, pid: Pid, op: OpId, answer: Answer) {
+    pub fn deliver_answer(&mut self, pid: Pid, op: OpId, answer: Answer) {
         if !self.processes[pid].awaited.remove(&op) {
             return;
         }
