@@ -5,6 +5,7 @@
 //! * [`request`], [`decide`] - what a CLUSTER command does to the map, or why it is refused
 //!   ([`refusal`]); [`change`]: the result, which applies to one version of the map
 //! * [`views`] - what CLUSTER NODES, SLOTS, SHARDS and INFO show
+//! * [`node`](mod@node) - the decisions of a node in a cluster with a store
 //! * [`file`](mod@file) - the text of `cluster-config-file`
 //! * [`settings`] - the directives that decide how a node answers
 //! * [`routes`] - the map, compiled for the request path
@@ -15,6 +16,8 @@ pub mod decide;
 pub mod file;
 pub mod id;
 pub mod map;
+pub mod node;
+pub mod planted;
 pub mod refusal;
 pub mod request;
 pub mod routes;

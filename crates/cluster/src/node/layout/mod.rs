@@ -1,0 +1,15 @@
+//! Keys and values under the prefix of the store.
+//!
+//! Values are lines of text, so that operators can read them with `etcdctl`. The first line is the
+//! version of the layout. A value with another version, an unknown line or a missing one is an
+//! error: a node that guesses would decide on something else than the writer meant.
+
+mod key;
+mod text;
+mod values;
+
+pub use key::{HandoverId, IslandId, Key};
+pub use text::Invalid;
+pub use values::{
+    Candidacy, FailoverValue, HandoverValue, IslandValue, LeaseValue, NodeValue, ShardValue,
+};

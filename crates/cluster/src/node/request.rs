@@ -1,0 +1,34 @@
+//! Requests of operators to a node.
+
+use crate::id::NodeId;
+use crate::slots::SlotSet;
+
+/// CLUSTER FAILOVER
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailoverMode {
+    Plain,
+    /// Without the primary's data.
+    Force,
+    /// Even if this replica isn't listed. The operator asserts that the primary is gone for good.
+    Takeover,
+}
+
+/// A request of an operator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeRequest {
+    /// The nodes that this one has met, and those that the other one has, become one cluster.
+    Meet(NodeId),
+    /// This node follows the primary of another shard.
+    Replicate(NodeId),
+    Failover(FailoverMode),
+    Forget(NodeId),
+    AddSlots(Box<SlotSet>),
+    DeleteSlots(Box<SlotSet>),
+    /// SETSLOT NODE, or the end of MIGRATESLOTS.
+    MoveSlots {
+        slots: Box<SlotSet>,
+        to: NodeId,
+    },
+    /// CANCELSLOTMIGRATIONS
+    CancelMoves,
+}

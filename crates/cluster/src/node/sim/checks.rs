@@ -1,0 +1,143 @@
+//! Invariants: at each step, and at the end.
+
+use super::world::{Pid, T, World};
+use crate::id::ShardId;
+use crate::node::FailoverMode;
+use crate::node::NodeRequest;
+use crate::node::action::Duty;
+
+impl World {
+    /// A process that would answer a client now is the one that the store names.
+    pub fn check_serving(&mut self, pid: Pid) {
+        if self.processes[pid].serves(self.now)
+            && let Some(wrong) = self.processes[pid].check(&self.store, None)
+        {
+            self.fault(wrong);
+        }
+    }
+
+    /// A new primary has each acknowledged write, with a quorum.
+    pub fn check_data(&mut self, pid: Pid) {
+        let process = &self.processes[pid];
+        let Duty::Lead { shard, epoch } = process.duty else { return };
+        let host = process.host;
+        // A stopped process may see its promotion after its successor's. It doesn't serve.
+        let is_named = self.store.truth.shards.get(&shard).is_some_and(|now| now.epoch == epoch);
+        if self.plan.settings.quorum == 0 || !is_named {
+            return;
+        }
+        let acked = self.acked.entry(shard).or_default();
+        if self.takeovers.get(&host).is_some_and(|until| self.now < *until) {
+            // The operator has accepted the loss.
+            acked.retain(|(offset, write)| process.log.has(*offset, *write));
+            self.takeovers.remove(&host);
+            self.tally.takeovers += 1;
+        }
+        let acked = &self.acked[&shard];
+        let lost = acked.iter().find(|(offset, write)| !process.log.has(*offset, *write));
+        if let Some((offset, write)) = lost {
+            let wrong = format!("{pid} leads {shard:?} without write {write} at {offset}");
+            self.fault(wrong);
+        }
+    }
+
+    pub fn made_primary(&mut self, id: ShardId) {
+        self.say(|| format!("store: {:?}", self.store.truth.shards[&id]));
+    }
+
+    /// The process that leads a shard and serves.
+    fn leader(&self, id: ShardId) -> Option<Pid> {
+        self.current.iter().copied().find(|pid| {
+            let process = &self.processes[*pid];
+            matches!(process.duty, Duty::Lead { shard, .. } if shard == id)
+                && process.runs()
+                && process.local(self.now) < process.deadline
+        })
+    }
+
+    /// Whether all is as it must be without faults. Otherwise, the reason.
+    pub fn converged(&mut self) -> Result<(), String> {
+        let shards: Vec<ShardId> = self.shard_ids.clone();
+        for id in shards {
+            let Some(leader) = self.leader(id) else {
+                return Err(format!("no node leads {id:?}"));
+            };
+            let (process, truth) = (&self.processes[leader], &self.store.truth);
+            let owned = truth.slots_of(id).cloned().unwrap_or_default();
+            if *process.serve != owned {
+                return Err(format!("{leader} serves {:?} of {owned:?}", process.serve));
+            }
+            if let Some(pending) = process.pending.last() {
+                return Err(format!("{leader} doesn't confirm {pending:?}"));
+            }
+            let shard = &truth.shards[&id];
+            let needed = self.plan.settings.quorum as usize;
+            if shard.value.list.len() < needed {
+                return Err(format!("{id:?} has a short list"));
+            }
+            let log = &process.log;
+            for pid in &self.current {
+                let follower = &self.processes[*pid];
+                let is_here = truth.nodes.get(&follower.member.node).is_some_and(|n| n.shard == id);
+                if is_here && (follower.log.len() != log.len() || !follower.whole) {
+                    return Err(format!("{pid} has not caught up"));
+                }
+            }
+        }
+        self.check_maps()
+    }
+
+    /// All nodes show the same map.
+    fn check_maps(&self) -> Result<(), String> {
+        let maps: Vec<_> = self.current.iter().map(|pid| self.processes[*pid].node.map()).collect();
+        match maps.iter().position(|map| map.is_none() || *map != maps[0]) {
+            None => Ok(()),
+            Some(host) => Err(format!("the map of host {host} is another one")),
+        }
+    }
+
+    /// Asynchronous: each acknowledged write that is gone was reported.
+    pub fn check_losses(&mut self) {
+        for (id, acked) in &self.acked {
+            let Some(leader) = self.leader(*id) else { continue };
+            let log = &self.processes[leader].log;
+            let lost = acked.iter().find(|(offset, write)| {
+                !log.has(*offset, *write) && !self.reported.contains(write)
+            });
+            if let Some((offset, write)) = lost {
+                let wrong = format!("write {write} of {id:?} at {offset} is lost without a report");
+                return self.fault(wrong);
+            }
+        }
+    }
+
+    /// An operator promotes a node of a shard whose members are all gone for good.
+    pub fn rescue(&mut self) {
+        for id in self.shard_ids.clone() {
+            if self.leader(id).is_some() {
+                continue;
+            }
+            let value = self.store.truth.shards[&id].value.clone();
+            let is_left = value.list.iter().chain([&value.primary]).any(|member| {
+                self.current.iter().any(|pid| self.processes[*pid].member == *member)
+            });
+            let nodes: Vec<_> = self.store.truth.nodes_of(id).collect();
+            let best = self
+                .current
+                .iter()
+                .copied()
+                .filter(|pid| nodes.contains(&self.processes[*pid].member.node))
+                .max_by_key(|pid| self.processes[*pid].log.len());
+            if let (false, Some(pid)) = (is_left, best) {
+                let host = self.processes[pid].host;
+                self.takeovers.insert(host, self.now + 6 * T);
+                self.request(pid, NodeRequest::Failover(FailoverMode::Takeover));
+            }
+        }
+    }
+
+    /// How long a cluster may take after the last fault.
+    pub fn patience(&self) -> u64 {
+        30 * T
+    }
+}

@@ -1,0 +1,188 @@
+//! The runs.
+
+use super::*;
+use crate::node::NodeRequest;
+use crate::planted::{Fault, plant};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}
+
+#[test]
+fn no_two_nodes_acknowledge_and_clusters_converge() {
+    if let Some(seed) = variable("CLUSTER_SEED") {
+        println!("{:?}", run(seed, true));
+        return;
+    }
+    let runs = variable("CLUSTER_RUNS").unwrap_or(200);
+    let first = variable("CLUSTER_FIRST").unwrap_or(0);
+    let mut tally = Tally::default();
+    for seed in first..first + runs {
+        match run(seed, false) {
+            Ok(more) => tally.add(&more),
+            Err(wrong) => panic!("CLUSTER_SEED={seed}: {wrong}"),
+        }
+    }
+    println!("{runs} runs: {tally:?}");
+    for (what, count) in [
+        ("promotions", tally.promotions),
+        ("failovers by operators", tally.handovers),
+        ("moves of slots", tally.moved),
+        ("kills", tally.kills),
+        ("stops", tally.stops),
+        ("nodes that run twice", tally.zombies),
+        ("unknown outcomes", tally.unknown),
+        ("copies", tally.full_syncs),
+        ("promises", tally.promised),
+        ("discarded writes", tally.discarded),
+    ] {
+        assert!(runs < 100 || count > runs / 4, "few {what}: {count}");
+    }
+}
+
+/// Looks for a seed that finds a fault.
+fn find(fault: Fault) {
+    plant::set(Some(fault));
+    let found = (0..variable("CLUSTER_RUNS").unwrap_or(6000)).find_map(|seed| {
+        match catch_unwind(AssertUnwindSafe(|| run(seed, false))) {
+            Ok(Ok(_)) => None,
+            Ok(Err(wrong)) => Some((seed, wrong)),
+            Err(_) => Some((seed, "panic".to_string())),
+        }
+    });
+    plant::set(None);
+    let Some((seed, wrong)) = found else { panic!("{fault:?} is not found") };
+    println!("{fault:?}: seed {seed}: {wrong}");
+    assert!(run(seed, false).is_ok(), "the run succeeds without the fault");
+}
+
+#[test]
+fn frequent_planted_faults_are_found() {
+    for fault in [
+        Fault::DeadlineFromAnswer,
+        Fault::OldEpochAccepted,
+        Fault::SlotsServedEarly,
+        Fault::SlotsNotSuspended,
+        Fault::RestartedLeads,
+        Fault::LeaseKeyReplaced,
+        Fault::PromiseBroken,
+        Fault::UnlistedPromoted,
+        Fault::DrainNotAwaited,
+    ] {
+        find(fault);
+    }
+}
+
+/// `CopyWhileYielding` and `DurableForgotten` are missing: the simulation found both when they were
+/// real, in one of about 1,000 runs, and since its links changed no seed is known.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn rare_planted_faults_are_found() {
+    for fault in [
+        Fault::LeaseNotCompared,
+        Fault::ListShortenedEarly,
+        Fault::AdditionCountedLate,
+        Fault::UnknownIsFailure,
+        Fault::LoadingPromoted,
+        Fault::RestartForgotten,
+        Fault::ViewNotAwaited,
+        Fault::CandidateFollows,
+        Fault::OnePromiseEnough,
+        Fault::ListedBehind,
+    ] {
+        // One of them alone, by its name.
+        let only = std::env::var("CLUSTER_FAULT").ok();
+        if only.is_some_and(|name| name != format!("{fault:?}")) {
+            continue;
+        }
+        find(fault);
+    }
+}
+
+/// A world without faults, run for some time.
+fn quiet(plan: Plan, populated: bool) -> World {
+    let mut world = World::new(Rng::new(1), plan, false);
+    world.calm = true;
+    if populated {
+        populate(&mut world);
+    } else {
+        start_hosts(&mut world);
+    }
+    world.later(20, Event::Expire);
+    world
+}
+
+fn run_until(world: &mut World, end: Ms) {
+    while world.now < end {
+        let event = world.next().expect("ticks never end");
+        world.happen(event);
+        assert_eq!(world.wrong, None);
+    }
+}
+
+fn plan_of(hosts: usize, shards: usize) -> Plan {
+    let settings = Settings { timeout: T, ..Settings::default() };
+    Plan { hosts, shards, settings, durable: false }
+}
+
+#[test]
+fn operators_form_a_cluster() {
+    let mut world = quiet(plan_of(6, 3), false);
+    run_until(&mut world, 500);
+    let ids = world.ids.clone();
+    for (host, id) in ids.iter().enumerate() {
+        let pid = world.current[host];
+        let map = world.processes[pid].node.map().expect("it has an island");
+        assert_eq!(map.nodes().len(), 1, "strangers are not shown");
+        assert_eq!(map.nodes()[0].id, *id);
+    }
+    for host in 0..3 {
+        let first = host as Slot * SLOTS_EACH;
+        let slots = Box::new((first..first + SLOTS_EACH).collect());
+        world.request(world.current[host], NodeRequest::AddSlots(slots));
+    }
+    run_until(&mut world, 1000);
+    for host in 1..6 {
+        world.request(world.current[host], NodeRequest::Meet(ids[0]));
+    }
+    run_until(&mut world, 2500);
+    for host in 3..6 {
+        world.request(world.current[host], NodeRequest::Replicate(ids[host - 3]));
+    }
+    run_until(&mut world, 4500);
+    world.shard_ids = (0..3).map(|host| world.store.truth.nodes[&ids[host]].shard).collect();
+    assert_eq!(world.converged(), Ok(()));
+    let map = world.processes[world.current[5]].node.map().expect("a map");
+    assert_eq!((map.nodes().len(), map.size(), map.slots_assigned()), (6, 3, 12));
+    // A replica is forgotten, and begins again alone.
+    world.request(world.current[0], NodeRequest::Forget(ids[5]));
+    run_until(&mut world, 5500);
+    let map = |host: usize| world.processes[world.current[host]].node.map().expect("a map");
+    assert_eq!((map(0).nodes().len(), map(5).nodes().len()), (5, 1));
+}
+
+#[test]
+fn three_hundred_nodes_see_a_change_with_the_first_delivery() {
+    let mut world = quiet(plan_of(300, 100), true);
+    run_until(&mut world, 1500);
+    let slots = Box::new(std::iter::once(0).collect());
+    let to = world.ids[1];
+    world.request(world.current[5], NodeRequest::MoveSlots { slots, to });
+    let target = world.shard_ids[1];
+    let moved =
+        |world: &World| world.store.truth.slots_of(target).is_some_and(|slots| slots.contains(0));
+    while !moved(&world) {
+        assert!(world.now < 3000, "the slot moves");
+        let next = world.now + 1;
+        run_until(&mut world, next);
+    }
+    // The longest delay of a delivery is 100 ms.
+    let end = world.now + 101;
+    run_until(&mut world, end);
+    let owner = |pid: &Pid| {
+        let map = world.processes[*pid].node.map().expect("a map");
+        map.owner(0).map(|node| node.id)
+    };
+    assert!(world.current.iter().all(|pid| owner(pid) == Some(to)));
+}
