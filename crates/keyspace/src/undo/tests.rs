@@ -153,7 +153,7 @@ fn time_stays_while_shards_are_taken() {
     let (mut script, mut other) = (ExecContext::new(1000, 1), ExecContext::new(1000, 2));
     let mut inside = Outside::new(&ks, 0).enter();
     let (own, mortal, immortal) = (ks.key(b"{a}"), ks.key(b"{b}1"), ks.key(b"{b}2"));
-    let late = ShardSet::one(mortal.shard);
+    let late = ShardSet::one(mortal.shard());
     let guard = inside.guard(&mut other, late.clone()).expect("no other thread");
     set(&mut Db::new(&guard, &mut other, 0), mortal.bytes, b"v", Some(1500));
     set(&mut Db::new(&guard, &mut other, 0), immortal.bytes, b"v", None);
@@ -162,13 +162,13 @@ fn time_stays_while_shards_are_taken() {
     other.set_time(2000);
     drop(inside.guard(&mut other, late.clone()).expect("no other thread"));
 
-    let mut guard = inside.guard(&mut script, ShardSet::one(own.shard)).expect("no other thread");
+    let mut guard = inside.guard(&mut script, ShardSet::one(own.shard())).expect("no other thread");
     guard.begin_undo(&mut script);
     guard.fix_time(&mut script);
     guard.try_extend(&mut script, &late).expect("no other thread");
     assert_eq!((script.now_ms, guard.has_late(&script)), (1000, true));
-    assert_eq!(guard.first_late(&script, &ShardSet::one(own.shard)), None);
-    assert_eq!(guard.first_late(&script, &late), Some(mortal.shard));
+    assert_eq!(guard.first_late(&script, &ShardSet::one(own.shard())), None);
+    assert_eq!(guard.first_late(&script, &late), Some(mortal.shard()));
     assert!(guard.may_have_expired(&mut script, 0, &mortal));
     assert!(!guard.may_have_expired(&mut script, 0, &immortal));
     guard.end_undo(&mut script);

@@ -94,7 +94,6 @@ impl NodeValue {
             .option("client-ipv6", text(&at.client_ipv6))
             .option("client-port", port(at.client_port))
             .option("client-tls-port", port(at.client_tls_port))
-            .option("tls-bus", at.tls_bus.then_some("yes"))
             .option("zone", text(&self.zone))
             .option("no-failover", self.no_failover.then_some("yes"))
             .finish()
@@ -119,7 +118,6 @@ impl NodeValue {
                 "client-ipv6" => at.client_ipv6 = rest.to_string(),
                 "client-port" => at.client_port = number(rest)?,
                 "client-tls-port" => at.client_tls_port = number(rest)?,
-                "tls-bus" => at.tls_bus = yes(rest)?,
                 "zone" => zone = rest.to_string(),
                 "no-failover" => no_failover = yes(rest)?,
                 _ => return Err(unknown(word)),
@@ -366,7 +364,6 @@ mod tests {
                 client_ipv6: "::2".into(),
                 client_port: 4,
                 client_tls_port: 5,
-                tls_bus: true,
             },
             zone: "a zone".into(),
             no_failover: true,

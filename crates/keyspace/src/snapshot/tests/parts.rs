@@ -195,12 +195,12 @@ fn the_shard_that_keeps_most_is_walked_first() {
 fn a_snapshot_waits_only_for_long_commands_that_have_begun_to_write() {
     let ks = keyspace(100);
     let (early, late) = (ks.key(b"key:1"), ks.key(b"key:2"));
-    assert_ne!(early.shard, late.shard);
+    assert_ne!(early.shard(), late.shard());
     let began = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let mut context = ExecContext::new(NOW, 1);
         let mut hand = SlowLaneThread::background(&ks, &clock);
-        let long = hand.hold(&mut context, &ShardSet::one(early.shard));
+        let long = hand.hold(&mut context, &ShardSet::one(early.shard()));
         let new = |key: &crate::Key<'_>| record(key.bytes, New::Bytes(b"new"), None, 0);
         Db::new(&long, &mut context, 0).set(&early, new(&early));
 
@@ -222,7 +222,7 @@ fn a_snapshot_waits_only_for_long_commands_that_have_begun_to_write() {
         set(&ks, "key:3", "new");
         let mut other_context = ExecContext::new(NOW, 3);
         let mut other_hand = SlowLaneThread::background(&ks, &clock);
-        let other = other_hand.hold(&mut other_context, &ShardSet::one(late.shard));
+        let other = other_hand.hold(&mut other_context, &ShardSet::one(late.shard()));
         Db::new(&other, &mut other_context, 0).set(&late, new(&late));
 
         super::commit(&long, &mut context);

@@ -198,7 +198,7 @@ impl World {
         let copies = self.any(2) == 0;
         let (from, to) = (self.ks.key(&from), self.ks.key(&to));
         let mut inside = self.inside();
-        let shards = ShardSet::of([from.shard, to.shard]);
+        let shards = ShardSet::of([from.shard(), to.shard()]);
         let Ok(guard) = inside.guard(&mut self.context, shards) else { return };
         let now = self.context.now_ms;
         let mut db = Db::new(&guard, &mut self.context, db_from);
