@@ -2,7 +2,7 @@
 //!
 //! * [`slots`], [`id`] - slots, ids of nodes and shards
 //! * [`map`] - nodes, epochs, the owner of each slot
-//! * [`request`], [`decide`] - what a CLUSTER command does to the map, or why it is refused
+//! * [`request`], [`decide`](mod@decide) - what a CLUSTER command does to the map, or why it is refused
 //!   ([`refusal`]); [`change`]: the result, which applies to one version of the map
 //! * [`views`] - what CLUSTER NODES, SLOTS, SHARDS and INFO show
 //! * [`node`](mod@node) - the decisions of a node in a cluster with a store
