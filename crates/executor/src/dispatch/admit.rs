@@ -254,32 +254,41 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
         attention::CLUSTER if cluster::is_served(core, session, request, cmd) => Ok(None),
-        bits => {
-            let served = match bits & attention::CLUSTER {
-                0 => Served::Here,
-                _ if cluster::is_served(core, session, request, cmd) => Served::Here,
-                _ => cluster::check(core, session, request, cmd)?,
-            };
-            if bits & attention::CROWDED != 0
-                && request.attempt.retry.is_none()
-                && may_publish(core, session, cmd)
-                && let Some(thread) = pubsub::crowded_thread(core.srv)
-            {
-                return Ok(Some(Suspend::MailboxFull(thread)));
-            }
-            let held_back = check_server_state(core, inside, session, request, cmd, bits)?;
-            if bits & attention::SNAPSHOT != 0
-                && held_back.is_none()
-                && snapshot::holds_back(core, session, request, cmd)
-            {
-                return Ok(Some(Suspend::Paused));
-            }
-            Ok(match served {
-                Served::Here => held_back,
-                Served::IfKeysAreHere => held_back.or(Some(Suspend::InTransit)),
-            })
-        }
+        bits => admit_with_attention(task, inside, bits),
     }
+}
+
+/// The part of [`admit`] for a server that needs attention.
+#[inline(never)]
+fn admit_with_attention(
+    task: &mut Task<'_>,
+    inside: &mut Inside<'static>,
+    bits: u32,
+) -> Result<Option<Suspend>, Error> {
+    let Task { core, session, request, cmd, .. } = task;
+    let served = match bits & attention::CLUSTER {
+        0 => Served::Here,
+        _ if cluster::is_served(core, session, request, cmd) => Served::Here,
+        _ => cluster::check(core, session, request, cmd)?,
+    };
+    if bits & attention::CROWDED != 0
+        && request.attempt.retry.is_none()
+        && may_publish(core, session, cmd)
+        && let Some(thread) = pubsub::crowded_thread(core.srv)
+    {
+        return Ok(Some(Suspend::MailboxFull(thread)));
+    }
+    let held_back = check_server_state(core, inside, session, request, cmd, bits)?;
+    if bits & attention::SNAPSHOT != 0
+        && held_back.is_none()
+        && snapshot::holds_back(core, session, request, cmd)
+    {
+        return Ok(Some(Suspend::Paused));
+    }
+    Ok(match served {
+        Served::Here => held_back,
+        Served::IfKeysAreHere => held_back.or(Some(Suspend::InTransit)),
+    })
 }
 
 /// The error of a RESP2 client with subscriptions. If another node serves its command, the client gets the redirect.
