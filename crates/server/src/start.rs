@@ -106,7 +106,7 @@ fn start(args: &LoadArgs) -> i32 {
 
 /// Applies one `rename-command`. A command that this version lacks has no name to change.
 fn rename(table: &mut CommandTable, old: &[u8], new: &[u8]) -> Result<(), &'static str> {
-    if absent::command(old).is_some() { Ok(()) } else { table.rename(old, new) }
+    if absent::command(old, false).is_some() { Ok(()) } else { table.rename(old, new) }
 }
 
 fn run(config: Config, commands: (CommandTable, Functions)) -> Result<i32, Failure> {

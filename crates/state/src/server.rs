@@ -135,6 +135,12 @@ pub struct Server {
 }
 
 impl Server {
+    /// Whether this server is a node of a cluster.
+    #[inline]
+    pub fn is_in_cluster(&self) -> bool {
+        self.attention.load(Ordering::Relaxed) & attention::CLUSTER != 0
+    }
+
     /// A server without I/O threads. It is leaked: it lives as long as the process, so threads refer to it
     /// without counting references.
     pub fn new(

@@ -79,7 +79,7 @@ pub fn execute(
         None => {
             let error = match access::check_login(core, session, Flags::NONE) {
                 Err(e) => e,
-                Ok(()) => match absent::command(request.args[0]) {
+                Ok(()) => match absent::command(request.args[0], core.srv.is_in_cluster()) {
                     Some(_) if session.is_restricted() => {
                         restricted(&request.args[0].to_ascii_lowercase())
                     }
@@ -325,7 +325,7 @@ fn check_form(task: &Task<'_>) -> Result<(), Error> {
     }
     // COMMAND also runs without a subcommand; the arity of other containers requires one.
     if !cmd.subcommands.is_empty() && request.args.len() > 1 {
-        return Err(unknown_subcommand(session, cmd, request.args));
+        return Err(unknown_subcommand(task.core.srv, session, cmd, request.args));
     }
     if session.transaction.is_some() && cmd.spec.flags.has(Flags::NO_MULTI) {
         return Err(Error::owned(format!(

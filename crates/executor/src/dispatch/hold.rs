@@ -24,11 +24,9 @@ use weft_command_spec::Flags;
 use weft_commands::{Error, FAST_WORK, Lane};
 use weft_keyspace::planted::{self, Fault};
 use weft_keyspace::{Busy, Guard, Inside, ShardSet, SlowLaneThread};
-use weft_state::attention;
 use weft_state::command_table::{Cmd, Need, Run};
 use weft_state::mailbox::Message;
 use weft_state::push::PushMessage;
-use weft_state::server::Server;
 use weft_state::session::Session;
 
 /// Takes the shards that the command needs, on an I/O thread, and runs it.
@@ -213,14 +211,10 @@ fn check_access(task: &mut Task<'_>) -> Result<(), Error> {
 /// A redirect.
 fn check_slot(task: &mut Task<'_>, guard: Option<&Guard<'_>>) -> Result<(), Error> {
     let has_effect = task.request.attempt.has_run && task.cmd.takes_session();
-    match is_in_cluster(task.core.srv) && !has_effect {
+    match task.core.srv.is_in_cluster() && !has_effect {
         true => cluster::check_held(task, guard),
         false => Ok(()),
     }
-}
-
-fn is_in_cluster(srv: &Server) -> bool {
-    srv.attention.load(Ordering::Relaxed) & attention::CLUSTER != 0
 }
 
 /// As [`check_standing`], on an I/O thread that has been outside of its safepoint. A command that may run is begun again:
@@ -367,7 +361,7 @@ pub fn hold_slow(mut task: Task<'_>, holder: &mut SlowLaneThread<'static>) -> Fl
     // CLIENT KILL does not wait for a command that waits for another server, and need not wait for one that only changes keys. A
     // change of its user waits for the first, and a change of slots for both.
     let delays_kill = task.cmd.takes_session() && !outside;
-    let acts = delays_kill || outside || is_in_cluster(srv);
+    let acts = delays_kill || outside || srv.is_in_cluster();
     let _acts = acts.then(|| slow.acts(&task.session.shared, delays_kill));
     // A command that has taken effect waits only for its reply.
     let has_effect = task.request.attempt.has_run && task.cmd.takes_session();

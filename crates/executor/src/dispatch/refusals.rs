@@ -155,9 +155,9 @@ pub fn restricted(full_name: &[u8]) -> Error {
 
 /// The error of a request for a subcommand that `cmd` does not have.
 #[cold]
-pub fn unknown_subcommand(session: &Session, cmd: &Cmd, args: &[&[u8]]) -> Error {
+pub fn unknown_subcommand(srv: &Server, session: &Session, cmd: &Cmd, args: &[&[u8]]) -> Error {
     let name = args[1];
-    if let Some(absent) = absent::subcommand(cmd.spec.name, name) {
+    if let Some(absent) = absent::subcommand(cmd.spec.name, name, srv.is_in_cluster()) {
         if session.is_restricted() {
             let full_name = [cmd.spec.name.as_bytes(), b"|", name].concat();
             return restricted(&full_name.to_ascii_lowercase());

@@ -200,7 +200,7 @@ impl<'h, 'g, 'k> Host<'h, 'g, 'k> {
         let cmd = self.core.srv.table.find(args[0]).ok_or(UNKNOWN)?;
         match args.get(1) {
             Some(sub) if !cmd.subcommands.is_empty() => {
-                let unknown = || unknown_subcommand(self.session, cmd, args);
+                let unknown = || unknown_subcommand(self.core.srv, self.session, cmd, args);
                 cmd.subcommand(sub).ok_or_else(unknown)
             }
             _ => Ok(cmd),
