@@ -114,8 +114,10 @@ fn is_describable(rule: &[u8]) -> bool {
 pub fn check_file(data: &[u8]) {
     let catalog = catalog();
     let policy = Policy { catalog: &catalog, channels: ChannelDefault::All };
-    let is_special = data.iter().any(|byte| matches!(byte, b'"' | b'\''));
-    if is_special || data.windows(2).any(|pair| pair == b"))") {
+    // As in the reference, a selector isn't read again from its description if it has such bytes: see `is_describable`. NUL
+    // ends a rule in it.
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\'' | 0);
+    if data.iter().any(is_special) || data.windows(2).any(|pair| pair == b"))") {
         return;
     }
     let Ok(users) = file::parse(policy, "file", data) else { return };
