@@ -182,6 +182,12 @@ fn transaction_fails_with_a_refused_command_and_with_several_slots() {
         ("GET bar", "+QUEUED\r\n"),
         ("GET foo", MOVED),
         ("EXEC", ABORTED),
+        // The error of a refused command precedes that of several slots.
+        ("MULTI", "+OK\r\n"),
+        ("GET bar", "+QUEUED\r\n"),
+        ("GET", "-ERR wrong number of arguments for 'get' command\r\n"),
+        ("GET hello", "+QUEUED\r\n"),
+        ("EXEC", ABORTED),
         ("MULTI", "+OK\r\n"),
         ("GET bar", "+QUEUED\r\n"),
         ("GET hello", "+QUEUED\r\n"),

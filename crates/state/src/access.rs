@@ -120,6 +120,8 @@ pub struct Identity {
     free_in: u64,
     /// The generation of users in which `user` was looked up.
     known_in: u64,
+    /// The user was deleted. Until the client is closed, it may not even be what a stranger may be.
+    is_deleted: bool,
 }
 
 impl Identity {
@@ -127,7 +129,26 @@ impl Identity {
         let must_log_in = !authenticated && !is_open(users.default_user());
         let is_free = !must_log_in && user.is_unrestricted();
         let free_in = if is_free { generation } else { 0 };
-        Identity { user, authenticated, must_log_in, free_in, known_in: generation }
+        Identity {
+            user,
+            authenticated,
+            must_log_in,
+            free_in,
+            known_in: generation,
+            is_deleted: false,
+        }
+    }
+
+    /// The identity of a client whose user was deleted: the rest of its script or transaction has no rights.
+    fn without_user(users: &Users, generation: u64) -> Identity {
+        Identity {
+            user: users.default_user().clone(),
+            authenticated: false,
+            must_log_in: true,
+            free_in: 0,
+            known_in: generation,
+            is_deleted: true,
+        }
     }
 
     /// Whether the session may do everything, if this is the generation in force.
@@ -143,9 +164,10 @@ impl Identity {
         }
         let (users, number) = access.users.current();
         *self = match users.get(&self.user.name) {
-            Some(user) => Identity::new(user.clone(), self.authenticated, &users, number),
-            // The user was deleted, and the client will be closed.
-            None => Identity::new(users.default_user().clone(), false, &users, number),
+            Some(user) if !self.is_deleted => {
+                Identity::new(user.clone(), self.authenticated, &users, number)
+            }
+            Some(_) | None => Identity::without_user(&users, number),
         };
     }
 }
@@ -194,15 +216,17 @@ mod tests {
     }
 
     #[test]
-    fn client_of_a_deleted_user_becomes_a_stranger() {
+    fn client_of_a_deleted_user_has_no_rights() {
         let access = access();
         set(&access, "u", "on nopass ~* &* +@all");
         let mut identity = access.identify(b"u").expect("a user");
-        access.set_default_password(b"secret");
         let Ok(_) = access.change(|users| Ok::<_, Infallible>(users.delete(b"u").expect("a user")));
-        identity.renew(&access);
-        assert!(identity.must_log_in && !identity.is_free_in(access.generation()));
-        assert_eq!(*identity.user.name, *b"default");
+        for password in ["", "secret", ""] {
+            access.set_default_password(password.as_bytes());
+            identity.renew(&access);
+            assert!(identity.must_log_in && !identity.is_free_in(access.generation()));
+            assert_eq!(*identity.user.name, *b"default");
+        }
         assert!(access.identify(b"u").is_none());
     }
 

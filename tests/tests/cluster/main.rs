@@ -1,5 +1,6 @@
 //! Cluster mode: one node, compared with a cluster of one Valkey node.
 
+mod busy;
 mod commands;
 mod restart;
 mod stress;

@@ -42,9 +42,12 @@ impl AskedSlot {
     }
 }
 
-/// The slot of a request; of EXEC, that of all queued commands. O(arguments).
+/// The slot of a request; of EXEC, that of all queued commands, unless one was refused: then EXEC is, too. O(arguments).
 pub fn find_slot(session: &Session, cmd: &Cmd, args: &[&[u8]]) -> AskedSlot {
     let Run::Exec = cmd.run else { return slot_of_command(cmd.spec, args) };
+    if session.transaction.as_ref().is_some_and(|transaction| transaction.failed) {
+        return AskedSlot::None;
+    }
     let queued = transaction::queue(session).iter();
     queued.fold(AskedSlot::None, |all, queued| {
         match slot_of_command(queued.cmd.spec, &queued_args(&queued.args)) {

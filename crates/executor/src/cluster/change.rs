@@ -8,6 +8,7 @@
 //! threads of their connections do it when they read [`WaitMessage::Rerouted`].
 
 use super::check_blocked;
+use crate::dispatch::busy;
 use crate::dispatch::core::{ConnCx, Core};
 use crate::dispatch::outcome::Suspend;
 use crate::pubsub;
@@ -16,11 +17,32 @@ use weft_cluster::{Asker, Map, NodeId, Verdict};
 use weft_commands::Error;
 use weft_config::Config;
 use weft_resp::Reply;
+use weft_state::acting::ActionId;
 use weft_state::cluster::{Topology, settings_of};
 use weft_state::mailbox::Message;
 use weft_state::server::Server;
 use weft_state::session::{PendingReply, Session};
 use weft_state::waiting::{WaitMessage, Waiting};
+
+/// BUSY, if the change to `map` takes slots away and would wait for a busy script. To be called before it has any effect.
+pub fn error_of_change(cx: &ConnCx<'_>, map: &Map, me: NodeId) -> Option<Error> {
+    let srv = cx.srv();
+    if !srv.scripts.busy.is_any() || cx.in_transaction() {
+        return None;
+    }
+    let before = srv.nodes.cluster.topology();
+    let after = Topology::new(map.clone(), me, before.settings);
+    match before.routes.serves_beyond(&after.routes) {
+        true => busy::error_of_commands(srv, &commands_of_others(cx)),
+        false => None,
+    }
+}
+
+/// The commands of other clients in the slow lane.
+fn commands_of_others(cx: &ConnCx<'_>) -> Vec<ActionId> {
+    let me = cx.session.shared.id;
+    cx.srv().slow.acting.commands(|client, _| client.id != me)
+}
 
 /// Puts the routes of `map` into force, in which this server is node `me`, while the I/O threads are stopped.
 ///
@@ -29,11 +51,7 @@ pub fn change_map(cx: &mut ConnCx<'_>, map: Map, me: NodeId) {
     let srv = cx.srv();
     let settings = srv.nodes.cluster.topology().settings;
     let loses = publish(srv, Topology::new(map, me, settings));
-    let me = cx.session.shared.id;
-    let commands = match loses {
-        true => srv.slow.acting.commands(|client, _| client.id != me),
-        false => Vec::new(),
-    };
+    let commands = if loses { commands_of_others(cx) } else { Vec::new() };
     // EXEC holds all shards, so no command runs in the slow lane.
     if !commands.is_empty() && !cx.in_transaction() {
         cx.session.replies.pending = Some(Box::new(PendingReply { count: 0, commands }));

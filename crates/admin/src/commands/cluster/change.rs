@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use weft_cluster::{Facts, Request, Slot, Verb, decide};
 use weft_commands::{CmdResult, Error};
 use weft_config::Id;
-use weft_executor::cluster::change::{change_map, finish_change};
+use weft_executor::cluster::change::{change_map, error_of_change, finish_change};
 use weft_executor::dispatch::core::{ConnCx, Held};
 use weft_keyspace::Db;
 use weft_process::errors::words;
@@ -53,6 +53,9 @@ fn change(cx: &mut ConnCx<'_>, verb: Verb) -> Result<bool, Error> {
     }
     let map = topology.map.apply(&change).expect("the map changes under a stop of the world only");
     let me = change.id_after(topology.me);
+    if let Some(busy) = error_of_change(cx, &map, me) {
+        return Err(busy);
+    }
     if let Err(e) = save(srv, &map, me) {
         log_warning!("Can't write the cluster configuration file: {}", words(&e));
         if srv.config().word(Id::CLUSTER_CONFIG_SAVE_BEHAVIOR) == "sync" {
