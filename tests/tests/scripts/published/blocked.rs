@@ -1,7 +1,7 @@
 //! CVE-2026-23479 and Redis 8.8.2 (#15594): clients that are served by a script, while others that wait for the same key
 //! are evicted or killed.
 
-use super::{check_order, withstand};
+use super::{check_order, withstand_beside, write_and_read};
 use weft_testkit::Client;
 use weft_tests::scene::{client, send};
 
@@ -26,9 +26,16 @@ fn wait_for(client: &mut Client, command: &str) {
 
 #[test]
 fn clients_are_evicted_while_a_script_serves_them() {
-    withstand(&["--maxmemory-clients", "4mb", "--enable-debug-command", "yes"], |server, admin| {
+    // Until the large clients are closed, others may be evicted, too.
+    let use_server = |client: &mut Client| {
+        client.ok(&["CLIENT", "NO-EVICT", "ON"]);
+        write_and_read(client);
+    };
+    let args = ["--maxmemory-clients", "4mb", "--enable-debug-command", "yes"];
+    withstand_beside(&args, use_server, |server, admin| {
         admin.ok(&["CLIENT", "NO-EVICT", "ON"]);
         let mut killer = client(server);
+        killer.ok(&["CLIENT", "NO-EVICT", "ON"]);
         for round in 0..12 {
             let mut waiting: Vec<Client> = (0..6).map(|_| client(server)).collect();
             for (n, client) in waiting.iter_mut().enumerate() {
