@@ -6,7 +6,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `CLUSTER_ROUNDS` | how often the slot is taken away, default 20 |
+//! | `CLUSTER_ROUNDS` | how often the slot is taken away, default 8 |
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
