@@ -104,7 +104,8 @@ fn run(srv: &'static Server, n: usize) {
         _ if n < LONG + OUTSIDE => &srv.slow.outside,
         _ => &srv.slow.world,
     };
-    while let Some(job) = queue.next() {
+    loop {
+        let job = queue.next();
         if n < LONG {
             srv.slow.pause.wait();
         }

@@ -9,9 +9,9 @@ use crate::command_table::Cmd;
 use crate::conn::DeferredRequest;
 use crate::session::Session;
 use crate::waiting::Waiting;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::thread::Thread;
 use weft_memory::holdings::Charge;
 use weft_resp::Reply;
@@ -53,30 +53,41 @@ pub enum SlowMessage {
     Paused { client: u64, kept: DeferredRequest, session: Option<Box<Session>> },
 }
 
-/// Jobs that no thread has started.
+/// Jobs that no thread has started, in the order of their arrival.
 #[derive(Debug)]
-pub struct Queue {
-    to: Sender<Job>,
-    from: Mutex<Receiver<Job>>,
+pub struct Queue<T = Job> {
+    jobs: Mutex<VecDeque<T>>,
+    arrived: Condvar,
 }
 
-impl Default for Queue {
+impl<T> Default for Queue<T> {
     fn default() -> Self {
-        let (to, from) = channel();
-        Queue { to, from: Mutex::new(from) }
+        Queue { jobs: Mutex::default(), arrived: Condvar::new() }
     }
 }
 
-impl Queue {
+impl<T> Queue<T> {
     /// Queues a job.
-    pub fn put(&self, job: Job) {
-        // The receiver lives as long as the server.
-        let _ = self.to.send(job);
+    pub fn put(&self, job: T) {
+        self.jobs().push_back(job);
+        self.arrived.notify_one();
     }
 
-    /// The next job. Blocks until there is one; `None` at the end of the process.
-    pub fn next(&self) -> Option<Job> {
-        self.from.lock().unwrap_or_else(|p| p.into_inner()).recv().ok()
+    /// Queues a job before all others.
+    pub fn put_first(&self, job: T) {
+        self.jobs().push_front(job);
+        self.arrived.notify_one();
+    }
+
+    /// The next job. Blocks until there is one.
+    pub fn next(&self) -> T {
+        let waited = self.arrived.wait_while(self.jobs(), |jobs| jobs.is_empty());
+        let mut jobs = waited.unwrap_or_else(|p| p.into_inner());
+        jobs.pop_front().expect("waited for a job")
+    }
+
+    fn jobs(&self) -> MutexGuard<'_, VecDeque<T>> {
+        self.jobs.lock().unwrap_or_else(|p| p.into_inner())
     }
 }
 
@@ -125,7 +136,11 @@ pub struct Acts<'a> {
 
 impl Drop for Acts<'_> {
     fn drop(&mut self) {
-        self.lane.acting.end(self.command).into_iter().for_each(|job| self.lane.long.put(job));
+        self.lane
+            .acting
+            .end(self.command)
+            .into_iter()
+            .for_each(|job| self.lane.long.put_first(job));
     }
 }
 
@@ -171,10 +186,11 @@ impl SlowLane {
         Acts { lane: self, command: self.acting.begin(client, delays_kill) }
     }
 
-    /// Queues a job that completes the reply of a command which has taken effect, once these commands have ended.
+    /// Queues a job that completes the reply of a command which has taken effect, once these commands have ended. It precedes
+    /// jobs that have done nothing yet: those may run for any time.
     pub fn put_after(&self, commands: Vec<ActionId>, job: Job) {
         if let Some(job) = self.acting.wait(commands, job) {
-            self.long.put(job);
+            self.long.put_first(job);
         }
     }
 
@@ -194,5 +210,34 @@ impl SlowLane {
         if let Some(thread) = self.threads.get(n).and_then(OnceLock::get) {
             thread.unpark();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_job_precedes_all_others() {
+        let queue = Queue::default();
+        queue.put("a");
+        queue.put("b");
+        queue.put_first("first");
+        assert_eq!([queue.next(), queue.next(), queue.next()], ["first", "a", "b"]);
+    }
+
+    #[test]
+    fn each_job_goes_to_one_thread() {
+        let queue = Queue::default();
+        let taken = std::thread::scope(|scope| {
+            let takers: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| [queue.next(), queue.next()])).collect();
+            (0..8).for_each(|n| if n % 2 == 0 { queue.put(n) } else { queue.put_first(n) });
+            takers
+                .into_iter()
+                .flat_map(|taker| taker.join().expect("a thread"))
+                .collect::<Vec<i32>>()
+        });
+        assert_eq!(taken.iter().sum::<i32>(), 28);
     }
 }

@@ -59,10 +59,11 @@ fn withstand_beside(
     let mut server = Server::weft(&[&base[..], args].concat());
     let before = client(&server).cmd(&["EVAL", GLOBALS, "0"]).to_string();
     let is_over = AtomicBool::new(false);
+    // Connected before the attack, which may set a password.
+    let mut bystander = client(&server);
+    use_server(&mut bystander);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut bystander = client(&server);
-            use_server(&mut bystander);
             while !is_over.load(Ordering::Relaxed) {
                 use_server(&mut bystander);
                 std::thread::sleep(Duration::from_millis(1));
