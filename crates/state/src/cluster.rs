@@ -4,6 +4,7 @@
 //! the next one while the I/O threads are between two commands: `weft_executor::cluster::change`. A thread keeps the
 //! topology in force, and compares its number before it uses it: see [`weft_keyspace::generation`].
 
+pub use crate::authority::Authority;
 use crate::nodes_file::NodesFile;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,12 +36,19 @@ pub struct ClusterState {
     topology: Generations<Option<Arc<Topology>>>,
     /// `cluster-config-file`, once the start has opened it.
     file: Mutex<Option<NodesFile>>,
+    /// Until when this node may acknowledge.
+    pub authority: Authority,
 }
 
 impl ClusterState {
     /// `is_enabled`: `cluster-enabled`.
     pub fn new(is_enabled: bool) -> ClusterState {
-        ClusterState { is_enabled, topology: Generations::new(None), file: Mutex::default() }
+        ClusterState {
+            is_enabled,
+            topology: Generations::new(None),
+            file: Mutex::default(),
+            authority: Authority::default(),
+        }
     }
 
     /// Whether this server is a node of a cluster.
