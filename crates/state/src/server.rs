@@ -385,6 +385,17 @@ impl Server {
         self.renew_pauses(|pauses| std::mem::replace(&mut pauses.failover, on) != on);
     }
 
+    /// Suspends the requests on slots that [`crate::cluster::Topology::suspended`] names, or resumes them. `all`: writes without
+    /// a key, too.
+    pub fn suspend_slots(&self, on: bool, all: bool) {
+        self.renew_pauses(|pauses| {
+            let before = (pauses.slots, pauses.failover);
+            (pauses.slots, pauses.failover) = (on, all);
+            // Other slots may be suspended than before.
+            before.0 || before != (on, all)
+        });
+    }
+
     /// Pauses writes while the server prepares to shut down, or resumes them.
     pub fn pause_for_shutdown(&self, on: bool) {
         self.renew_pauses(|pauses| std::mem::replace(&mut pauses.end, on) != on);
@@ -420,7 +431,7 @@ impl Server {
         if !change(&mut state) {
             return;
         }
-        let is_paused = state.client.is_some() || state.end || state.failover;
+        let is_paused = state.client.is_some() || state.end || state.failover || state.slots;
         self.set_attention(attention::PAUSED, is_paused);
         drop(state);
         // The pause that ended may have been the stricter of two: each thread checks its held-back requests
