@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weft-persist", &["weft-types", "weft-table", "weft-resp", "weft-base"]),
-    ("weft-replication", &["weft-resp", "weft-base"]),
+    ("weft-replication", &["weft-cluster", "weft-resp", "weft-base"]),
     (
         "weft-transfer",
         &[
@@ -127,6 +127,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-replication-driver",
         &[
+            "weft-cluster",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
