@@ -95,7 +95,7 @@ impl Thread {
                 self.drains.push((id, commands));
             }
             Action::Duty(duty) => self.change_duty(duty),
-            Action::Confirm { through } => hub(srv).confirm(srv, through),
+            Action::Confirm { .. } => {}
             // Only with `cluster-store-outage continue`, which this version doesn't have.
             Action::AskPromise { .. } | Action::Promise { .. } => {}
             Action::Publish => self.publisher.look_again(),

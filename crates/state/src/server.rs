@@ -317,6 +317,10 @@ impl Server {
         self.threads.iter().for_each(|thread| thread.mailbox.send(message()));
     }
 
+    pub fn require_authority(&self) {}
+
+    pub fn acknowledge_until(&self, _until_ms: u64) {}
+
     /// Asks all threads to stop; the process then exits with `code`. During loading the process exits at once:
     /// nothing has changed, and the loading thread would not stop before the end of the file.
     pub fn shut_down(&self, code: u32) {
