@@ -5,6 +5,7 @@ use crate::{Shared, spawn};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use weft_cluster::node::{Action, DrainId, Duty, Operation, RequestId};
+use weft_config::Id;
 use weft_process::log_notice;
 use weft_replication_driver::hub;
 use weft_state::acting::ActionId;
@@ -95,7 +96,7 @@ impl Thread {
                 self.drains.push((id, commands));
             }
             Action::Duty(duty) => self.change_duty(duty),
-            Action::Confirm { .. } => {}
+            Action::Confirm { through } => hub(srv).confirm(srv, through),
             // Only with `cluster-store-outage continue`, which this version doesn't have.
             Action::AskPromise { .. } | Action::Promise { .. } => {}
             Action::Publish => self.publisher.look_again(),
@@ -108,8 +109,17 @@ impl Thread {
     fn change_duty(&mut self, duty: Duty) {
         self.publisher.set_duty(duty);
         match duty {
-            Duty::Lead { .. } => self.driver.change_role(duty),
+            Duty::Lead { .. } => {
+                let srv = self.driver.srv;
+                self.driver.change_role(duty);
+                let quorum = srv.config().int(Id::CLUSTER_WRITE_QUORUM) > 0;
+                hub(srv).set_quorum(srv, quorum);
+            }
             Duty::None | Duty::Follow { .. } => {
+                let srv = self.driver.srv;
+                // Writes that are not confirmed are not answered: nobody knows what becomes of them.
+                hub(srv).abandon_unconfirmed(srv);
+                hub(srv).set_quorum(srv, false);
                 self.publisher.publish();
                 self.driver.change_role(duty);
             }

@@ -4,6 +4,7 @@
 //! the next one while the I/O threads are between two commands: `weft_executor::cluster::change`. A thread keeps the
 //! topology in force, and compares its number before it uses it: see [`weft_keyspace::generation`].
 
+pub use crate::authority::Authority;
 use crate::nodes_file::NodesFile;
 use std::any::Any;
 use std::convert::Infallible;
@@ -40,6 +41,8 @@ pub struct ClusterState {
     file: Mutex<Option<NodesFile>>,
     /// The driver of a node with a store (`weft-cluster-driver`).
     pub driver: OnceLock<&'static (dyn Any + Send + Sync)>,
+    /// Until when this node may acknowledge.
+    pub authority: Authority,
 }
 
 impl ClusterState {
@@ -50,6 +53,7 @@ impl ClusterState {
             topology: Generations::new(None),
             file: Mutex::default(),
             driver: OnceLock::new(),
+            authority: Authority::default(),
         }
     }
 

@@ -317,9 +317,22 @@ impl Server {
         self.threads.iter().for_each(|thread| thread.mailbox.send(message()));
     }
 
-    pub fn require_authority(&self) {}
+    /// From here on, replies that depend on keys need the authority of a lease, and there is none. The start calls it
+    /// before there are clients, if the cluster has a store.
+    pub fn require_authority(&self) {
+        self.nodes.cluster.authority.set_until(0, 0);
+        self.set_attention(attention::LEASE, true);
+    }
 
-    pub fn acknowledge_until(&self, _until_ms: u64) {}
+    /// Lets replies leave before this time ([`Server::mono_ms`]) only; 0: none. It may go back.
+    pub fn acknowledge_until(&self, until_ms: u64) {
+        self.nodes.cluster.authority.set_until(self.mono_ms() as u64, until_ms);
+    }
+
+    /// Whether replies may leave of a command that recorded `term` before it executed.
+    pub fn may_acknowledge(&self, term: u64) -> bool {
+        self.nodes.cluster.authority.permits(term, || self.mono_ms())
+    }
 
     /// Asks all threads to stop; the process then exits with `code`. During loading the process exits at once:
     /// nothing has changed, and the loading thread would not stop before the end of the file.

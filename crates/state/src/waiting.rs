@@ -78,8 +78,9 @@ pub struct Waiting {
 #[derive(Debug)]
 pub enum WaitMessage {
     /// A blocked client was served with this reply. `unit` is the unit of the effect log with its effects; 0, or
-    /// an older unit, if nothing is logged.
-    Served { waiting: Arc<Waiting>, reply: Reply, unit: u64 },
+    /// an older unit, if nothing is logged. `term`: the term in which it was served, or
+    /// [`NO_TERM`](crate::authority::NO_TERM): that of its request counts.
+    Served { waiting: Arc<Waiting>, reply: Reply, unit: u64, term: u64 },
     /// A blocked client's command must be retried on the thread of its connection.
     Retry { waiting: Arc<Waiting> },
     /// CLIENT UNBLOCK: the wait ends with the reply for a timeout, or with an error.

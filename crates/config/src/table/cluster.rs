@@ -65,6 +65,7 @@ section! {
     CLUSTER_WRITE_QUORUM = "cluster-write-quorum" {
         kind: int(0, 16),
         default: "0",
+        flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
         doc: "With cluster-store: how many replicas must have a write before it is answered. Only \
               these replicas are promoted, so no answered write is lost. 0: none, as in Valkey.",
