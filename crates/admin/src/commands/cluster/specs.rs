@@ -114,7 +114,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
         keys::shard_of_slot,
         Spec {
             flags: Flags::STALE,
-            complexity: "O(N) where N is the number of keys in 64 slots",
+            complexity: "O(1)",
             ..spec(
                 "countkeysinslot",
                 3,
@@ -175,7 +175,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
         Spec {
             flags: FLUSH,
             acl: &["@keyspace"],
-            complexity: "O(N) where N is the number of keys in 64 slots",
+            complexity: "O(N) where N is the number of keys in the slot",
             special: Special::databases(Databases::All),
             ..spec(
                 "flushslot",
@@ -203,7 +203,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
         Spec {
             flags: Flags::STALE,
             tips: VARIES,
-            complexity: "O(N) where N is the number of keys in 64 slots",
+            complexity: "O(N) where N is the number of keys returned",
             ..spec(
                 "getkeysinslot",
                 4,
@@ -450,7 +450,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
         Spec {
             flags: ANYTIME,
             tips: STATS_TIPS,
-            complexity: "O(N) where N is the number of keys",
+            complexity: "O(N) where N is the number of slots",
             ..spec(
                 "slot-stats",
                 -4,
