@@ -292,6 +292,11 @@ impl Keyspace {
         self.tables.touched(shard, db).map_or(0, Table::marked)
     }
 
+    /// Whether the keys of a slot can be counted and listed: [`Keyspace::by_slot`].
+    pub fn is_by_slot(&self) -> bool {
+        self.hasher.is_grouped()
+    }
+
     /// The number of keys, expired or not, of a slot and database; as [`Keyspace::shard_len`]. O(1).
     ///
     /// # Panics

@@ -106,13 +106,20 @@ mod tests {
         let slot = tags[0].1;
         let guard = inside.guard_one(&mut context, shard_of(slot)).expect("the shard is free");
         let mut db = Db::new(&guard, &mut context, 0);
-        assert_eq!((db.count_slot(slot), db.slot_names(slot, usize::MAX).len()), (45, 45));
+        // Five of them have expired.
+        assert_eq!((db.count_slot(slot), db.slot_names(slot, usize::MAX).len()), (50, 50));
+        let mut live = 0;
+        let mut cursor = db.scan_slot(slot, 0, |_| live += 1);
+        while cursor != 0 {
+            cursor = db.scan_slot(slot, cursor, |_| live += 1);
+        }
+        assert_eq!(live, 45);
         assert_eq!(db.slot_names(slot, 7).len(), 7);
         assert!(db.slot_names(slot, 0).is_empty());
         assert!(db.slot_names(slot, 50).iter().all(|name| name.starts_with(tags[0].0.as_bytes())));
         assert_eq!(db.delete_slot(slot, b"DEL"), 45);
-        assert_eq!((db.count_slot(slot), db.count_slot(tags[1].1)), (0, 45));
-        assert_eq!(Db::new(&guard, &mut context, 1).count_slot(slot), 45);
+        assert_eq!((db.count_slot(slot), db.count_slot(tags[1].1)), (0, 50));
+        assert_eq!(Db::new(&guard, &mut context, 1).count_slot(slot), 50);
         commit(&guard, &mut context);
     }
 }
