@@ -1,8 +1,9 @@
 //! The map of the cluster at the start, and the facts of this node that follow from its configuration.
 
 use std::path::PathBuf;
+use weft_base::limits::SLOTS;
 use weft_cluster::file;
-use weft_cluster::{Map, Node, NodeId};
+use weft_cluster::{Map, Node, NodeId, Slot};
 use weft_config::{Config, Id};
 use weft_executor::cluster::change;
 use weft_process::errors::{Failure, words};
@@ -136,4 +137,42 @@ pub fn apply(srv: &Server, config: &Config, changed: &[Id]) {
         log_warning!("Can't write the cluster configuration file: {}", words(&e));
     }
     change::apply_settings(srv, config, map);
+}
+
+/// Takes the slots over that have keys and no owner, after files were loaded. They may come from a server without cluster mode.
+/// Must come before clients may write.
+///
+/// # Errors
+/// The map can't be written.
+pub fn take_over_slots_with_keys(srv: &'static Server) -> Result<(), Failure> {
+    if !srv.nodes.cluster.is_enabled() {
+        return Ok(());
+    }
+    // CONFIG SET, which changes the map, too, waits.
+    let config = srv.config();
+    let topology = srv.nodes.cluster.topology();
+    let slots = slots_without_owner(srv, &topology);
+    if slots.is_empty() || !topology.routes.is_primary() || srv.nodes.cluster.has_store() {
+        return Ok(());
+    }
+    let mut map = topology.map.clone();
+    for slot in slots {
+        log_notice!("I have keys for unassigned slot {slot}. Taking responsibility for it.");
+        map.set_owner(slot, Some(topology.me));
+    }
+    srv.nodes.cluster.save(&map, topology.me)
+        .map_err(|e| format!("Can't write the cluster configuration file: {}", words(&e)))?;
+    // This node loses no slots, so no running command is affected.
+    change::apply_settings(srv, &config, map);
+    Ok(())
+}
+
+/// The slots with keys that no node owns and this node doesn't import. O(slots * databases that have had keys).
+fn slots_without_owner(srv: &Server, topology: &Topology) -> Vec<Slot> {
+    let ks = &srv.ks;
+    let has_keys = |slot: Slot| ks.occupied_databases().any(|db| ks.slot_len(slot, db) > 0);
+    let importing = topology.map.node(topology.me).map(|node| &node.importing);
+    let is_importing = |slot: Slot| importing.is_some_and(|slots| slots.contains_key(&slot));
+    let is_free = |slot: &Slot| topology.map.owner(*slot).is_none() && !is_importing(*slot);
+    (0..SLOTS as Slot).filter(is_free).filter(|slot| has_keys(*slot)).collect()
 }

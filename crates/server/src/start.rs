@@ -238,6 +238,7 @@ fn serve(
     }
     // No client could write until now: the role was unknown, and the log was not running.
     if loads {
+        weft_admin::cluster::take_over_slots_with_keys(srv)?;
         srv.set_loading(false);
     }
     for transport in announce::transports(&srv.config()) {

@@ -160,12 +160,13 @@ impl Server {
                 Some(slow) => slow_threads.wake(slow),
             });
         let databases = cluster::databases(&config);
-        let ks = Keyspace::new(databases, MAX_IO_THREADS, wake);
+        let cluster = ClusterState::new(config.bool(Id::CLUSTER_ENABLED));
+        let keyspace = if cluster.is_enabled() { Keyspace::by_slot } else { Keyspace::new };
+        let ks = keyspace(databases, MAX_IO_THREADS, wake);
         let mut random = [0u8; 28];
         fill_random(&mut random);
         let access = Access::new(&table, databases);
         access.set_default_password(config.bytes(Id::REQUIREPASS));
-        let cluster = ClusterState::new(config.bool(Id::CLUSTER_ENABLED));
         let process = ProcessState {
             started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
