@@ -314,6 +314,10 @@ impl Replicator for Hub {
         Hub::set_replicaof(self, config);
     }
 
+    fn is_member(&self) -> bool {
+        Hub::is_member(self)
+    }
+
     fn position_at_cut(&self, srv: &'static Server) -> Option<Position> {
         Hub::position_at_cut(self, srv)
     }

@@ -57,6 +57,9 @@ pub trait Replicator: Any + Send + Sync {
     /// Sets the directive `replicaof` to the present primary.
     fn set_replicaof(&self, config: &mut Config);
 
+    /// Whether this server is a member of a shard, by a cluster with a store.
+    fn is_member(&self) -> bool;
+
     /// The position stored in a file of the data at a cut. The caller is at the cut.
     fn position_at_cut(&self, srv: &'static Server) -> Option<Position>;
 

@@ -384,9 +384,13 @@ impl Node {
         })
     }
 
-    /// The copy is loaded. `db` is the selected database of its stream (`repl-stream-db`).
-    pub fn loaded(&mut self, now: Ms, link: LinkId, db: u32, out: &mut Vec<Action>) {
-        self.follow(now, out, |follower, cx| follower.loaded(cx, link, db));
+    /// The copy is loaded. `db` is the selected database of its stream (`repl-stream-db`). Returns
+    /// whether the copy is this server's data now.
+    pub fn loaded(&mut self, now: Ms, link: LinkId, db: u32, out: &mut Vec<Action>) -> bool {
+        self.run(now, out, |_, follower, cx| match follower {
+            Some(follower) => follower.loaded(cx, link, db),
+            None => false,
+        })
     }
 
     pub fn load_failed(&mut self, now: Ms, link: LinkId, why: &str, out: &mut Vec<Action>) {

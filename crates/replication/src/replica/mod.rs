@@ -428,16 +428,16 @@ impl Follower {
 
     /// The copy is loaded. `db` is the selected database of the stream after it (`repl-stream-db`
     /// of the file).
-    pub(crate) fn loaded(&mut self, cx: &mut Cx<'_>, link: LinkId, db: u32) {
+    pub(crate) fn loaded(&mut self, cx: &mut Cx<'_>, link: LinkId, db: u32) -> bool {
         if !self.is_now(link) {
-            return;
+            return false;
         }
-        let State::Loading { copy, gone, .. } = &self.state else { return };
+        let State::Loading { copy, gone, .. } = &self.state else { return false };
         let (copy, gone) = (copy.clone(), *gone);
         let of = copy.of;
         if matches!(copy.load, Load::Staged { .. }) {
             if !self.may_drop(cx) {
-                return;
+                return false;
             }
             self.count_discarded(cx, &copy);
             cx.notifications.push(Notification::CutReplicas);
@@ -450,10 +450,12 @@ impl Follower {
         cx.log(Level::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
         if gone {
             self.state = State::Online { acknowledges: false, last_ack: cx.now };
-            return self.lost(cx);
+            self.lost(cx);
+            return true;
         }
         self.go_online(cx, of.is_some());
         cx.out.push(Action::Read { link: self.link });
+        true
     }
 
     /// The copy could not be written or loaded.
