@@ -126,6 +126,11 @@ impl Context {
 }
 
 impl Waiting {
+    /// Whether a CLUSTER command waits for the end of what it has begun.
+    pub fn is_of_cluster(&self) -> bool {
+        self.cmd.spec.group == Group::Cluster
+    }
+
     /// The client of `session`, whose command with `args` waits for the keys at the argument positions `keys`,
     /// in ascending order. `replacement_args`: positions, and the arguments to use there instead. O(arguments *
     /// log(keys)).

@@ -190,7 +190,7 @@ impl Worker {
         conn.session.shared.activity.blocked.store(true, Ordering::Relaxed);
         self.widen_interest(index);
         // The pause may have ended before this arrived.
-        if self.core.srv.clients.pause.in_force(self.core.srv.mono_ms()).is_none() {
+        if !self.core.srv.is_paused() {
             self.resume(index, Awaited::Pause);
         }
     }
@@ -306,7 +306,9 @@ impl Worker {
     /// declared the `redirect` capability.
     fn demoted(&mut self) {
         let srv = self.core.srv;
-        let waits = |conn: &Conn| conn.state.waiting().cloned();
+        // A CLUSTER command may be the reason of the change: its client waits for it.
+        let waits =
+            |conn: &Conn| conn.state.waiting().filter(|waiting| !waiting.is_of_cluster()).cloned();
         let all: Vec<_> =
             self.conns.iter().filter_map(|(index, conn)| Some((index, waits(conn)?))).collect();
         for (index, waiting) in all {

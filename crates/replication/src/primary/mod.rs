@@ -16,6 +16,7 @@
 
 mod attached;
 mod counts;
+mod members;
 mod replconf;
 mod sync;
 mod waits;
@@ -94,6 +95,7 @@ impl Primary {
     /// A connection was closed.
     pub(crate) fn closed(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         let Some(replica) = self.replicas.remove(&conn) else { return };
+        members::report_gone(cx, &replica);
         if !replica.is_replica() {
             return;
         }
@@ -178,7 +180,7 @@ impl Primary {
             self.newlines(cx);
         }
         self.drop_silent(cx);
-        if is_primary {
+        if is_primary && cx.member.is_none() {
             self.free_backlog(cx);
         }
         self.begin_if_due(cx);
