@@ -30,6 +30,11 @@ pub struct Quorum {
 }
 
 impl Quorum {
+    /// Whether writes wait for confirmations.
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
     /// Units up to this one need no further question. No replica has to acknowledge what was written before the stream began.
     fn settled(&self, marks: &Marks) -> u64 {
         self.confirmed.max(marks.began())
