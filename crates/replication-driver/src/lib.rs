@@ -223,12 +223,14 @@ impl Hub {
 
     /// Ends an event: publishes changes and wakes weft-repl if actions are left.
     fn finish(&self, srv: &'static Server, mut state: MutexGuard<'_, State>) {
+        primary::quorum::ask(srv, &mut state);
         perform::execute_pending(srv, &mut state, None);
         self.publish(srv, &state);
         state.wake_settled_link();
         perform::notify_growth(srv, &mut state);
         let is_left = !state.pending.is_empty() || state.pause_requested;
-        let wakes = is_left || (state.is_busy() && std::mem::take(&mut state.thread_sleeps))
+        let wakes = is_left
+            || (state.is_busy() && std::mem::take(&mut state.thread_sleeps))
             || !state.is_woken_by_log();
         drop(state);
         if wakes {

@@ -73,7 +73,11 @@ fn reply_after_the_end_of_the_lease_closes_the_connection() {
         closes(&server, &mut admin, commands);
     }
     closes(&server, &mut admin, &[&["SET", "executed", "yes"]]);
-    assert_eq!(admin.cmd(&["GET", "executed"]).text(), "yes", "it executed, and its client doesn't know");
+    assert_eq!(
+        admin.cmd(&["GET", "executed"]).text(),
+        "yes",
+        "it executed, and its client doesn't know"
+    );
 }
 
 #[test]
@@ -345,9 +349,11 @@ fn process_that_was_stopped_beyond_its_lease_acknowledges_nothing() {
         server.signal(Signal::CONT);
         for writer in &mut writers {
             writer.send_raw(&encode(&["QUIT"])).expect("an open connection");
-            let got = String::from_utf8_lossy(&writer.read_to_close().expect("an end")).into_owned();
+            let got =
+                String::from_utf8_lossy(&writer.read_to_close().expect("an end")).into_owned();
             for line in got.lines() {
-                let harmless = [DOWN, "EXECABORT", "OK"].iter().any(|text| line[1..].starts_with(text));
+                let harmless =
+                    [DOWN, "EXECABORT", "OK"].iter().any(|text| line[1..].starts_with(text));
                 assert!(harmless, "{got}");
             }
             // MULTI and QUIT promise nothing.

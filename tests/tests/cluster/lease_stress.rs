@@ -172,11 +172,14 @@ fn each_acknowledgement_is_covered_by_a_lease() {
     };
     thread::scope(|scope| {
         scope.spawn(|| set_leases(&run, port));
-        let workers: Vec<_> =
-            (0..WORKERS).map(|n| scope.spawn({
-                let run = &run;
-                move || work(run, port, n)
-            })).collect();
+        let workers: Vec<_> = (0..WORKERS)
+            .map(|n| {
+                scope.spawn({
+                    let run = &run;
+                    move || work(run, port, n)
+                })
+            })
+            .collect();
         let end = Instant::now() + Duration::from_secs(env_or("LEASE_SECONDS", 3));
         while Instant::now() < end && workers.iter().all(|worker| !worker.is_finished()) {
             thread::sleep(Duration::from_millis(10));

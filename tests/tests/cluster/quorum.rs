@@ -97,7 +97,9 @@ fn each_way_to_write_waits() {
     });
     waits(&mut blocked);
     for (n, writer) in writers.iter_mut().enumerate() {
-        if n == 0 && let Some(early) = reply_within(writer, Duration::from_millis(50)) {
+        if n == 0
+            && let Some(early) = reply_within(writer, Duration::from_millis(50))
+        {
             // MULTI was executed in an earlier batch than the others.
             assert!(early.is_ok());
         }

@@ -91,7 +91,6 @@ impl Hub {
         if quorum.is_on && is_primary && unit > quorum.confirmed {
             quorum.confirmed = unit;
             srv.links.answers.set(&srv.threads, Bound::Quorum, unit);
-            ask(srv, &mut state);
         }
         self.finish(srv, state);
     }
