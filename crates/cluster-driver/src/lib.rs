@@ -7,7 +7,7 @@
 //!                                                      └─► replies of CLUSTER commands
 //! ```
 //!
-//! * [`machine`] - the state machine behind its mutex, with the actions that are to be executed
+//! * [`machine`] - the state machine, with the actions that wait for their execution
 //! * [`thread`] - weft-cluster: advances the time, executes the actions in their order
 //! * [`store`] - threads that call the store
 //! * [`publish`] - the topology that requests see; suspended slots

@@ -82,7 +82,7 @@ impl Thread {
         let srv = self.driver.srv;
         match action {
             Action::Store { op, operation } => {
-                // What a transaction gives away has ended before it is sent.
+                // Everything that a transaction gives away has ended before it is sent.
                 if matches!(operation, Operation::Transact(_)) {
                     self.publisher.publish();
                 }
@@ -117,7 +117,7 @@ impl Thread {
             }
             Duty::None | Duty::Follow { .. } => {
                 let srv = self.driver.srv;
-                // Writes that are not confirmed are not answered: nobody knows what becomes of them.
+                // Writes that are not confirmed are never answered: they may be lost.
                 hub(srv).abandon_unconfirmed(srv);
                 hub(srv).set_quorum(srv, false);
                 self.publisher.publish();
