@@ -7,6 +7,7 @@ use super::{Node, refuse};
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids};
 use crate::cluster::{Greeting, ShardMember};
+use crate::planted::{self, Fault};
 use crate::replica::{Follower, Source};
 use crate::settings::Settings;
 use crate::stream::Position;
@@ -164,7 +165,9 @@ impl Node {
     pub(super) fn admits_stream(&self) -> bool {
         let Some(Membership { duty, shard, .. }) = &self.membership else { return true };
         match duty {
-            Duty::Follow { primary, epoch, .. } => shard.may_follow(*primary, *epoch),
+            Duty::Follow { primary, epoch, .. } => {
+                shard.may_follow(*primary, *epoch) || planted::is(Fault::OldEpochApplied)
+            }
             Duty::None | Duty::Lead { .. } => false,
         }
     }

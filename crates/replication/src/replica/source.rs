@@ -49,6 +49,12 @@ impl Follower {
         self.source = Some(source);
     }
 
+    /// The epoch of the shard to which the link belongs.
+    #[cfg(test)]
+    pub(crate) fn epoch(&self) -> Option<weft_cluster::node::Revision> {
+        self.source.map(|source| source.greeting.epoch)
+    }
+
     /// The primary has accepted the greeting.
     pub(super) fn greeted(&mut self, answer: &[u8]) {
         self.has_heard = true;
