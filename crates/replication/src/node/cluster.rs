@@ -88,7 +88,6 @@ impl Node {
         if !self.take_duty(Duty::Lead { shard, epoch }) {
             return;
         }
-        self.report_position();
         match self.is_primary() {
             true => self.drop_members(now, out),
             false => self.promote(now, out),

@@ -325,7 +325,7 @@ fn shard_loses_no_confirmed_write() {
         println!("{:?}", run_shard(seed, true).map(|_| ()));
         return;
     }
-    let runs = runs(1000);
+    let runs = runs(600);
     let (mut tally, mut failovers, mut handovers, mut confirmations) = (Tally::default(), 0, 0, 0);
     for seed in 0..runs {
         match run_shard(seed, false) {
