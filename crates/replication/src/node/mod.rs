@@ -225,6 +225,14 @@ impl Node {
         result
     }
 
+    /// Keeps the stream from here on, even without replicas, or only as long as `repl-backlog-ttl` allows.
+    pub fn keep_stream(&mut self, always: bool, out: &mut Vec<Action>) {
+        self.primary.keep_backlog(always);
+        if always && self.is_primary() && self.stream.keep(&mut *self.ids) {
+            out.push(Action::KeepWrites);
+        }
+    }
+
     /// A client waits for replicas' acknowledgements.
     pub fn request_acks(&mut self, now: Ms, out: &mut Vec<Action>) {
         if self.is_primary() {

@@ -53,6 +53,8 @@ pub struct Primary {
     /// The id of the last requested snapshot.
     last_snapshot: u64,
     no_replicas_since: Option<Ms>,
+    /// The backlog is never freed.
+    keeps_backlog: bool,
     last_ping: Ms,
     last_newlines: Ms,
     /// End of the stream after the last GETACK.
@@ -222,9 +224,14 @@ impl Primary {
         }
     }
 
+    /// Keeps the backlog however long there are no replicas, or frees it after `repl-backlog-ttl`.
+    pub(crate) fn keep_backlog(&mut self, always: bool) {
+        self.keeps_backlog = always;
+    }
+
     fn free_backlog(&mut self, cx: &mut Cx<'_>) {
         let ttl = cx.settings.backlog_ttl;
-        if ttl == 0 || cx.stream.backlog().is_none() || self.has_replicas() {
+        if ttl == 0 || self.keeps_backlog || cx.stream.backlog().is_none() || self.has_replicas() {
             return;
         }
         if self.no_replicas_since.is_some_and(|since| cx.now.saturating_sub(since) > ttl) {

@@ -148,11 +148,29 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "weft-cluster-driver",
+        &[
+            "weft-base",
+            "weft-cluster",
+            "weft-cluster-store",
+            "weft-config",
+            "weft-executor",
+            "weft-keyspace",
+            "weft-process",
+            "weft-replication",
+            "weft-replication-driver",
+            "weft-scheduler",
+            "weft-state",
+            "weft-tls",
+        ],
+    ),
+    (
         "weft-admin",
         &[
             "weft-acl",
             "weft-base",
             "weft-cluster",
+            "weft-cluster-driver",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -206,6 +224,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-server",
         &[
             "weft-admin",
+            "weft-cluster-driver",
             "weft-config",
             "weft-durability",
             "weft-executor",
