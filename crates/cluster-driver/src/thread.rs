@@ -52,6 +52,9 @@ impl Thread {
             self.execute(action);
         }
         self.publisher.publish();
+        if self.publisher.shows_store() {
+            self.driver.set_ready();
+        }
         for (request, result) in self.replies.drain(..) {
             self.driver.request_ended(request, result);
         }
