@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_executed_before_a_gap_is_not_permitted_after_it() {
+    fn commands_before_a_gap_are_not_acknowledged_after_it() {
         let authority = Authority::default();
         authority.set_until(0, 100);
         let first = authority.term();

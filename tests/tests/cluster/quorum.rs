@@ -53,7 +53,7 @@ fn writes_wait_until_they_are_confirmed_and_reads_do_not() {
     waits(&mut writer);
     confirm(&mut admin);
     assert!(reply(&mut writer).is_ok());
-    // What an earlier confirmation covers does not cover later writes.
+    // An earlier confirmation does not cover later writes.
     send(&mut writer, &["SET", "k", "2"]);
     until("the write has executed", || admin.cmd(&["GET", "k"]).text() == "2");
     waits(&mut writer);

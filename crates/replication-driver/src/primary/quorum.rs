@@ -35,7 +35,7 @@ impl Quorum {
         self.is_on
     }
 
-    /// Units up to this one need no further question. No replica has to acknowledge what was written before the stream began.
+    /// Units up to this one need no further question. No replica has to acknowledge the data before the beginning of the stream.
     fn settled(&self, marks: &Marks) -> u64 {
         self.confirmed.max(marks.began())
     }
@@ -45,7 +45,7 @@ impl Quorum {
         self.is_on && marks.last_unit() > self.settled(marks)
     }
 
-    /// Whether replicas must be asked, which is recorded. A question is answered when what was in the stream before it is
+    /// Whether replicas must be asked, which is recorded. A question is answered when the writes before it are
     /// confirmed.
     fn asks(&mut self, marks: &Marks) -> bool {
         let asks = self.waits(marks) && self.asked <= self.settled(marks);
