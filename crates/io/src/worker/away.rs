@@ -241,8 +241,11 @@ impl Worker {
     fn retry(&mut self, waiting: Arc<Waiting>) {
         let Some(index) = self.waiting(&waiting) else { return self.abandon(&waiting) };
         if waiting.state.is_retry() && waiting.args.len() > FAST_WORK {
+            // Before it executes: it may have blocked in an earlier term.
+            self.set_term(index, self.core.srv.nodes.cluster.authority.term());
             self.retry_in_slow_lane(index, waiting);
         } else if waiting.state.is_retry() {
+            self.set_term(index, NO_TERM);
             let args = waiting.args.to_vec();
             let attempt = Attempt { retry: Some(waiting), ..Attempt::FIRST };
             let kept =
