@@ -413,9 +413,9 @@ impl Node {
                 self.lead(now);
                 self.run_candidate(now, out);
             }
-            self.run_requests(now, out);
             self.ask_promises(now, out);
         }
+        self.run_requests(now, out);
         self.show(now, out);
         out.append(&mut self.outbox);
     }
@@ -445,6 +445,7 @@ impl Node {
 
     fn repeat_proposals(&mut self, now: Ms) {
         let promotes = self.wants_promotion(now);
+        let requested: Vec<RequestId> = self.requests.iter().map(|waiting| waiting.id).collect();
         let Some(state) = &self.state else { return };
         let mut operations = self.operations;
         let next = || {
@@ -459,11 +460,9 @@ impl Node {
                 Purpose::Promotion => promotes,
                 // The primary proposes what it wants by now.
                 Purpose::List(_) | Purpose::LeaseKey => false,
-                Purpose::Line
-                | Purpose::Slots(_)
-                | Purpose::Failover
-                | Purpose::Withdrawal
-                | Purpose::Request(_) => true,
+                Purpose::Line | Purpose::Slots(_) | Purpose::Failover | Purpose::Withdrawal => true,
+                // The client of another one has got an error.
+                Purpose::Request(id) => requested.contains(id),
             },
             &mut self.outbox,
         );

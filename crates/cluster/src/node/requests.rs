@@ -47,7 +47,14 @@ impl Node {
         for mut waiting in std::mem::take(&mut self.requests) {
             let id = waiting.id;
             if self.proposals.is_possible(|purpose| *purpose == Purpose::Request(id)) {
-                self.requests.push(waiting);
+                match now >= waiting.since + limit {
+                    true => {
+                        let text =
+                            "ERR The cluster's store didn't answer: the change may still happen";
+                        out.push(Action::Reply { request: id, result: Err(text.to_string()) });
+                    }
+                    false => self.requests.push(waiting),
+                }
                 continue;
             }
             let result = match self.next_step(now, &waiting) {
