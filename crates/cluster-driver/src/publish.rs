@@ -58,6 +58,7 @@ impl Publisher {
         if map == before.map && suspended == before.suspended && settings == before.settings {
             return;
         }
+        self.driver.note_forgotten(&before.map, &map);
         let mut topology = weft_state::cluster::Topology::new(map, before.me, settings);
         topology.suspended = suspended;
         let begins = !topology.suspended.is_empty();
