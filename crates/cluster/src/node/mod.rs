@@ -181,6 +181,13 @@ impl Node {
         self.state.as_ref().is_some_and(|state| state.shard_of(node).is_some())
     }
 
+    /// Whether this node belongs to no shard, and has a part of a copy at most. Once the driver has dropped that, it
+    /// reports [`Node::data_at`], and this node begins again.
+    pub fn has_lost_data(&self) -> bool {
+        let is_out = self.state.is_some() && self.role() == Role::None;
+        is_out && !self.data.whole && self.shown.duty == Duty::None
+    }
+
     /// The addresses that a node announces.
     pub fn addresses_of(&self, node: NodeId) -> Option<Addresses> {
         Some(self.state.as_ref()?.nodes.get(&node)?.addresses.clone())
