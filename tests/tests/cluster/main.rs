@@ -3,4 +3,5 @@
 mod busy;
 mod commands;
 mod restart;
+mod slots;
 mod stress;
