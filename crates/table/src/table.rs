@@ -174,7 +174,8 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
     /// lock. O(1).
     #[must_use]
     pub fn memory_usage(&self) -> usize {
-        self.root(Ordering::Relaxed).bytes() + self.lines.get() * LINE
+        let words = self.groups.as_ref().map_or(0, |groups| groups.words.get());
+        self.root(Ordering::Relaxed).bytes() + words * size_of::<u64>() + self.lines.get() * LINE
     }
 
     /// The table's hasher.

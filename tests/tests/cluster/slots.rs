@@ -167,7 +167,12 @@ fn clusterscan_has_the_replies_of_valkey() {
 }
 
 /// Scans from a cursor on until the node's part has ended. Returns the keys and the last cursor.
-fn scan(client: &mut Client, cursor: &str, options: &[&str], mut between: impl FnMut(&mut Client)) -> (Vec<String>, String) {
+fn scan(
+    client: &mut Client,
+    cursor: &str,
+    options: &[&str],
+    mut between: impl FnMut(&mut Client),
+) -> (Vec<String>, String) {
     let (mut keys, mut cursor) = (Vec::new(), cursor.to_string());
     loop {
         let reply = client.cmd(&[&["CLUSTERSCAN", &cursor], options].concat());
@@ -228,7 +233,8 @@ fn scan_returns_keys_that_stay_while_others_change() {
     let mut weft = start(|args| Some(Server::weft(args))).expect("Weft is here");
     let mut client = weft.client();
     serve(&mut client, &[(0, 16_383)]);
-    let stay = |n: u32| if n.is_multiple_of(2) { format!("stay{n}") } else { format!("{{t}}stay{n}") };
+    let stay =
+        |n: u32| if n.is_multiple_of(2) { format!("stay{n}") } else { format!("{{t}}stay{n}") };
     (0..4000).for_each(|n| client.ok(&["SET", &stay(n), "v"]));
     let mut next = 0;
     let change = |client: &mut Client| {
