@@ -28,6 +28,12 @@ pub enum Fault {
     PauseNotAwaited,
     /// Unresponsive replicas are never disconnected.
     NoTimeouts,
+    /// A copy replaces the data of a candidate.
+    CopyNotAsked,
+    /// The stream of an old epoch is applied.
+    OldEpochApplied,
+    /// A replica acknowledges data before it reports them to its shard.
+    ReportedLate,
 }
 
 /// Whether this fault is planted.
