@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::table::Counter;
+use crate::counter::Counter;
 
 /// Leading bits of a hash that are its group.
 pub const GROUP_BITS: u32 = 6;
