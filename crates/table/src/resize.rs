@@ -221,7 +221,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         true
     }
 
-    /// Makes the directory deep enough for two segments in the place of one of depth `depth`.
+    /// Makes the directory deep enough to split a segment of depth `depth`.
     fn deepen(&mut self, hash: u64, depth: u32) {
         if !self.root().is_forest() {
             if depth < self.root().depth() {
@@ -269,7 +269,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         while self.root().is_forest() {
             // SAFETY: this is the table's directory.
             let old = unsafe { self.root().group(group_of(hash)) };
-            // SAFETY: it is replaced below.
+            // SAFETY: the directory of the group lives until this thread replaces it, below.
             let words = unsafe { old.words() };
             let is_pair = |i: usize| load(words, 2 * i) == load(words, 2 * i + 1);
             let may_halve = old.depth() > 1 && (0..words.len() / 2).all(is_pair);
