@@ -1,0 +1,1 @@
+//! Failovers: what was acknowledged stays, and the cluster serves again.

@@ -1,0 +1,1 @@
+//! Restarts of all nodes: same ids, same map, same data.
