@@ -4,6 +4,8 @@
 //! with etcd. `cargo test --test nodes valkey` runs the first, `weft` the second.
 
 mod failover;
+mod fence;
+mod load;
 mod restart;
 mod tools;
 

@@ -120,11 +120,8 @@ fn add_and_delete_nodes(kind: Kind) {
 
     let added = cluster.add_node();
     cluster.nodes[added].wait_until_up();
-    cluster.client(0).ok(&[
-        "FUNCTION",
-        "LOAD",
-        "#!lua name=lib\nserver.register_function('f', function() return 7 end)",
-    ]);
+    let library = "#!lua name=lib\nserver.register_function('f', function() return 7 end)";
+    assert!(cluster.client(0).cmd(&["FUNCTION", "LOAD", library]).error().is_none());
     cli.run(&["add-node", &cluster.nodes[added].address(), &entry]).expect_ok();
     cluster.settle();
     let functions = cluster.client(added).cmd(&["FUNCTION", "LIST"]);

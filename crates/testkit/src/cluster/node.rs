@@ -17,6 +17,8 @@ const ASK: Duration = Duration::from_millis(20);
 /// How long a reply of a node may take before it counts as not answering.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+const CONFIG: &str = "node.conf";
+
 /// See the module's documentation. Killed on drop.
 pub struct Node {
     program: PathBuf,
@@ -30,14 +32,11 @@ pub struct Node {
 impl Node {
     /// A node that is not started yet.
     pub fn new(program: &Path) -> Node {
-        Node {
-            program: program.to_path_buf(),
-            args: Vec::new(),
-            port: node_port(),
-            dir: TempDir::with_prefix("weft-node-").expect("a temporary folder"),
-            child: None,
-            is_stopped: false,
-        }
+        let dir = TempDir::with_prefix("weft-node-").expect("a temporary folder");
+        // For CONFIG REWRITE, which tools use.
+        fs::write(dir.path().join(CONFIG), "").expect("the folder is writable");
+        let (args, port, program) = (Vec::new(), node_port(), program.to_path_buf());
+        Node { program, args, port, dir, child: None, is_stopped: false }
     }
 
     /// Arguments of the next start, after those for port and folder.
@@ -66,6 +65,7 @@ impl Node {
         let log = File::options().create(true).append(true).open(self.dir.path().join("log"));
         let log = log.expect("a log");
         let child = Command::new(&self.program)
+            .arg(CONFIG)
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(["--cluster-enabled", "yes", "--cluster-port", &(self.port + BUS).to_string()])
             .args(&self.args)
@@ -189,7 +189,7 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.kill();
         if std::thread::panicking() {
-            eprintln!("--- log of the node on port {}\n{}---", self.port, self.log_tail(25));
+            eprintln!("--- log of the node on port {}\n{}---", self.port, self.log_tail(12));
             keep_log(self.port, &self.log());
         }
     }
