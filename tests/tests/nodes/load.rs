@@ -48,10 +48,12 @@ struct Writer {
 
 impl Load {
     pub fn start(cluster: &Cluster) -> Load {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let run = RUNS.fetch_add(1, Ordering::Relaxed);
         let is_over = Arc::new(AtomicBool::new(false));
         let acknowledged = Arc::new(AtomicU64::new(0));
         let writers = (0..WRITERS).map(|number| {
-            let mut writer = Writer::new(cluster.session(), number);
+            let mut writer = Writer::new(cluster.session(), run, number);
             let (is_over, acknowledged) = (Arc::clone(&is_over), Arc::clone(&acknowledged));
             thread::spawn(move || {
                 while !is_over.load(Ordering::Relaxed) {
@@ -99,10 +101,14 @@ impl Drop for Load {
 }
 
 impl Writer {
-    fn new(session: Session, number: usize) -> Writer {
+    fn new(session: Session, run: u64, number: usize) -> Writer {
         let key = |i: usize| {
             let slot = (i * usize::from(SLOTS) / KEYS + number * 7) % usize::from(SLOTS);
-            Key { name: key_in(slot as u16, &format!("load:{number}")), acknowledged: 0, sent: 0 }
+            Key {
+                name: key_in(slot as u16, &format!("load:{run}:{number}")),
+                acknowledged: 0,
+                sent: 0,
+            }
         };
         Writer { session, keys: (0..KEYS).map(key).collect(), outcome: Outcome::default() }
     }

@@ -6,7 +6,9 @@
 mod failover;
 mod fence;
 mod load;
+mod replies;
 mod restart;
+mod store;
 mod tools;
 
 /// Declares a test for each kind of node.

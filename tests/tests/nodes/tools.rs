@@ -1,5 +1,6 @@
 //! `valkey-cli --cluster` from the first command to the last one, as operators use it.
 
+use crate::load::Load;
 use crate::on_each;
 use weft_testkit::Server;
 use weft_testkit::cluster::cli::Cli;
@@ -11,6 +12,7 @@ on_each!(
     create_check_info_call,
     add_and_delete_nodes,
     reshard_and_rebalance,
+    reshard_by_atomic_migration,
     fix_after_a_kill_in_setslot,
     import_from_a_standalone_server,
 );
@@ -131,15 +133,8 @@ fn add_and_delete_nodes(kind: Kind) {
     cluster.nodes[replica].wait_until_up();
     let primary = cluster.id(1);
     let address = cluster.nodes[replica].address();
-    cli.run(&[
-        "add-node",
-        &address,
-        &entry,
-        "--cluster-replica",
-        "--cluster-primaries-id",
-        &primary,
-    ])
-    .expect_ok();
+    cli.run(&["add-node", &address, &entry, "--cluster-replica", "--cluster-primary-id", &primary])
+        .expect_ok();
     cluster.settle();
     assert_eq!(cluster.replicas_of(1), [replica]);
     check(&cluster, &cli, replica);
@@ -189,24 +184,53 @@ fn reshard_and_rebalance(kind: Kind) {
     cluster.nodes[added].wait_until_up();
     cli.run(&["add-node", &cluster.nodes[added].address(), &entry]).expect_ok();
     cluster.settle();
-    let simulated =
-        cli.run(&["rebalance", &entry, "--cluster-use-empty-primaries", "--cluster-simulate"]);
-    simulated.expect_ok();
+    // A tenth of a share.
+    let weight = format!("{}=0.1", cluster.id(added));
+    let rebalance =
+        ["rebalance", &entry, "--cluster-use-empty-primaries", "--cluster-weight", &weight];
+    cli.run(&[&rebalance[..], &["--cluster-simulate"]].concat()).expect_ok();
     assert_eq!(cluster.view(added).myself().count(), 0);
-    cli.run(&["rebalance", &entry, "--cluster-use-empty-primaries"]).expect_ok();
+    cli.run(&rebalance).expect_ok();
     cluster.settle();
-    for node in 0..4 {
-        assert_eq!(cluster.view(node).myself().count(), 4096, "node {node}");
-    }
+    assert_eq!(cluster.view(added).myself().count(), 528);
     let mut session = cluster.session();
     check_keys(&mut session);
     assert_eq!(count(&cluster), KEYS);
     check(&cluster, &cli, added);
-    let weight = format!("{}=0", cluster.id(added));
-    cli.run(&["rebalance", &entry, "--cluster-weight", &weight]).expect_ok();
+    let nothing = format!("{}=0", cluster.id(added));
+    cli.run(&["rebalance", &entry, "--cluster-weight", &nothing]).expect_ok();
     cluster.wait_until("the node has no slot", || {
-        cluster.view(0).by_port(cluster.announced(added)).is_some_and(|l| l.slots.is_empty())
+        let view = cluster.view(0);
+        view.by_port(cluster.announced(added)).is_some_and(|line| line.slots.is_empty())
     });
+    check_keys(&mut session);
+    assert_eq!(count(&cluster), KEYS);
+}
+
+/// MIGRATESLOTS moves whole slots without an intermediate state.
+fn reshard_by_atomic_migration(kind: Kind) {
+    let Some((cluster, cli)) = scene(kind, 3) else { return };
+    create(&cluster, &cli, 0);
+    let mut session = cluster.session();
+    fill(&mut session);
+    let load = Load::start(&cluster);
+    let entry = cluster.nodes[0].address();
+    let (first, second) = (cluster.id(0), cluster.id(1));
+    let moved = [
+        "--cluster-from",
+        &first,
+        "--cluster-to",
+        &second,
+        "--cluster-slots",
+        "300",
+        "--cluster-yes",
+    ];
+    let atomic = ["--cluster-use-atomic-slot-migration"];
+    cli.run(&[&["reshard", &entry][..], &moved, &atomic].concat()).expect_ok();
+    cluster.settle();
+    assert_eq!(cluster.view(1).myself().count(), 5461 + 1 + 300);
+    let outcome = load.finish();
+    assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
     check_keys(&mut session);
 }
 

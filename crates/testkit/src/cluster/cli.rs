@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::{locate, skipped};
 
 /// How long a command may take before it counts as hung.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(240);
 
 /// What a command has printed, and whether it succeeded.
 #[derive(Clone, Debug)]
