@@ -1,13 +1,14 @@
 //! The map of the cluster at the start, and the facts of this node that follow from its configuration.
 
 use std::path::PathBuf;
-use weft_cluster::file::{self, default_bus_port};
-use weft_cluster::{Addresses, Map, Node, NodeId};
+use weft_base::limits::SLOTS;
+use weft_cluster::file;
+use weft_cluster::{Map, Node, NodeId, Slot};
 use weft_config::{Config, Id};
 use weft_executor::cluster::change;
 use weft_process::errors::{Failure, words};
 use weft_process::{log_notice, log_warning};
-use weft_state::cluster::{Topology, settings_of};
+use weft_state::cluster::{Topology, addresses, settings_of};
 use weft_state::nodes_file::NodesFile;
 use weft_state::server::{Server, fill_random};
 
@@ -60,6 +61,9 @@ pub fn load_at_start(srv: &'static Server, config: &Config) -> Result<(), Failur
         .map_err(|e| format!("Can't write {name}: {}", words(&e)))?;
     *srv.nodes.cluster.file() = Some(file);
     srv.nodes.cluster.publish(Topology::new(map, me, settings_of(config)));
+    if weft_cluster_driver::is_configured(config) {
+        weft_cluster_driver::create(srv, config)?;
+    }
     Ok(())
 }
 
@@ -73,6 +77,10 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
     let tls_bus = config.bool(Id::TLS_CLUSTER);
     let (map, me) = file::parse(&text, tls_bus, &mut new_id)
         .map_err(|e| format!("The cluster configuration file {name} can't be read: {e}"))?;
+    if weft_cluster_driver::is_configured(config) {
+        log_notice!("Node configuration loaded, I'm {me}");
+        return Ok((without_others(&map, me), me));
+    }
     if map.nodes().len() > 1 {
         return Err(format!(
             "The cluster configuration file {name} names {} nodes, and this version supports \
@@ -82,6 +90,16 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
     }
     log_notice!("Node configuration loaded, I'm {me}");
     Ok((map, me))
+}
+
+/// What a node with a store uses of its file: its id, and marks of moving slots. The store has the rest.
+fn without_others(map: &Map, me: NodeId) -> Map {
+    let mut alone = Node::new(me, me);
+    if let Some(node) = map.node(me) {
+        alone.migrating = node.migrating.clone();
+        alone.importing = node.importing.clone();
+    }
+    Map::of_one(alone)
 }
 
 /// An id that no node has.
@@ -101,42 +119,19 @@ fn with_facts(mut map: Map, me: NodeId, config: &Config) -> Map {
     map
 }
 
-fn addresses(config: &Config) -> Addresses {
-    let text = |id| config.str(id).into_owned();
-    let port = |id| config.int(id) as u16;
-    let either = |announced, own| if port(announced) == 0 { port(own) } else { port(announced) };
-    let tls_bus = config.bool(Id::TLS_CLUSTER);
-    let own =
-        Addresses { port: port(Id::PORT), tls_port: port(Id::TLS_PORT), ..Addresses::default() };
-    let bus_port = match either(Id::CLUSTER_ANNOUNCE_BUS_PORT, Id::CLUSTER_PORT) {
-        // Nothing listens there, so a client port without room above it is no error.
-        0 => default_bus_port(&own, tls_bus).unwrap_or(0),
-        port => port,
-    };
-    Addresses {
-        ip: text(Id::CLUSTER_ANNOUNCE_IP),
-        port: either(Id::CLUSTER_ANNOUNCE_PORT, Id::PORT),
-        tls_port: either(Id::CLUSTER_ANNOUNCE_TLS_PORT, Id::TLS_PORT),
-        bus_port,
-        host_name: text(Id::CLUSTER_ANNOUNCE_HOSTNAME),
-        human_name: text(Id::CLUSTER_ANNOUNCE_HUMAN_NODENAME),
-        client_ipv4: text(Id::CLUSTER_ANNOUNCE_CLIENT_IPV4),
-        client_ipv6: text(Id::CLUSTER_ANNOUNCE_CLIENT_IPV6),
-        client_port: port(Id::CLUSTER_ANNOUNCE_CLIENT_PORT),
-        client_tls_port: port(Id::CLUSTER_ANNOUNCE_CLIENT_TLS_PORT),
-    }
-}
-
 /// Applies directives that CONFIG SET has changed.
 pub fn apply(srv: &Server, config: &Config, changed: &[Id]) {
     let is_enabled = srv.nodes.cluster.is_enabled();
     if !is_enabled || !DIRECTIVES.iter().any(|id| changed.contains(id)) {
         return;
     }
+    if let Some(driver) = weft_cluster_driver::driver(srv) {
+        return driver.set(config);
+    }
     let topology = srv.nodes.cluster.topology();
     let map = with_facts(topology.map.clone(), topology.me, config);
     if map != topology.map
-        && let Err(e) = save(srv, &map, topology.me)
+        && let Err(e) = srv.nodes.cluster.save(&map, topology.me)
     {
         // The next start reads the configuration anyway.
         log_warning!("Can't write the cluster configuration file: {}", words(&e));
@@ -144,12 +139,40 @@ pub fn apply(srv: &Server, config: &Config, changed: &[Id]) {
     change::apply_settings(srv, config, map);
 }
 
-/// Writes the file of the map.
+/// Takes the slots over that have keys and no owner, after files were loaded. They may come from a server without cluster mode.
+/// Must come before clients may write.
 ///
 /// # Errors
-/// Those of the file system.
-pub fn save(srv: &Server, map: &Map, me: NodeId) -> std::io::Result<()> {
-    let mut file = srv.nodes.cluster.file();
-    let file = file.as_mut().ok_or(std::io::ErrorKind::NotFound)?;
-    file.replace(file::write(map, me).as_bytes())
+/// The map can't be written.
+pub fn take_over_slots_with_keys(srv: &'static Server) -> Result<(), Failure> {
+    if !srv.nodes.cluster.is_enabled() {
+        return Ok(());
+    }
+    // CONFIG SET, which changes the map, too, waits.
+    let config = srv.config();
+    let topology = srv.nodes.cluster.topology();
+    let slots = slots_without_owner(srv, &topology);
+    if slots.is_empty() || !topology.routes.is_primary() || srv.nodes.cluster.has_store() {
+        return Ok(());
+    }
+    let mut map = topology.map.clone();
+    for slot in slots {
+        log_notice!("I have keys for unassigned slot {slot}. Taking responsibility for it.");
+        map.set_owner(slot, Some(topology.me));
+    }
+    srv.nodes.cluster.save(&map, topology.me)
+        .map_err(|e| format!("Can't write the cluster configuration file: {}", words(&e)))?;
+    // This node loses no slots, so no running command is affected.
+    change::apply_settings(srv, &config, map);
+    Ok(())
+}
+
+/// The slots with keys that no node owns and this node doesn't import. O(slots * databases that have had keys).
+fn slots_without_owner(srv: &Server, topology: &Topology) -> Vec<Slot> {
+    let ks = &srv.ks;
+    let has_keys = |slot: Slot| ks.occupied_databases().any(|db| ks.slot_len(slot, db) > 0);
+    let importing = topology.map.node(topology.me).map(|node| &node.importing);
+    let is_importing = |slot: Slot| importing.is_some_and(|slots| slots.contains_key(&slot));
+    let is_free = |slot: &Slot| topology.map.owner(*slot).is_none() && !is_importing(*slot);
+    (0..SLOTS as Slot).filter(is_free).filter(|slot| has_keys(*slot)).collect()
 }

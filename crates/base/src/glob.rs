@@ -50,6 +50,11 @@ impl<'a> Pattern<'a> {
         Pattern { whole, prefix, is_prefix: !prefix.is_empty() && rest == b"*" }
     }
 
+    /// The pattern as given.
+    pub fn text(&self) -> &'a [u8] {
+        self.whole
+    }
+
     /// Like `matches`.
     #[inline]
     pub fn matches(&self, text: &[u8]) -> bool {

@@ -12,6 +12,7 @@
 use crate::crc16::crc16_and_brace;
 use crate::limits::SLOTS;
 use memchr::memchr;
+use std::sync::LazyLock;
 
 /// The hash slot of `key`, below [`SLOTS`]. Linear in the key's length; a few
 /// nanoseconds for 16 bytes.
@@ -48,9 +49,57 @@ pub fn pattern_slot(pattern: &[u8]) -> Option<u16> {
     }
 }
 
+/// The hash tag of a slot: a key or a cursor with `{tag}` is in the slot. It is the shortest one, and of those the first in the
+/// order of [`TAG_BYTES`]: so it is the one in Valkey's table.
+///
+/// # Panics
+/// If there is no such slot.
+pub fn slot_tag(slot: u16) -> &'static str {
+    static TAGS: LazyLock<Box<[Tag]>> = LazyLock::new(make_tags);
+    let (bytes, len) = &TAGS[usize::from(slot)];
+    str::from_utf8(&bytes[..usize::from(*len)]).expect("tags are ASCII")
+}
+
+/// A tag and its length.
+type Tag = ([u8; TAG_MAX], u8);
+
+/// Three bytes suffice for all slots.
+const TAG_MAX: usize = 3;
+const TAG_BYTES: &[u8; 62] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+fn make_tags() -> Box<[Tag]> {
+    let mut tags = vec![([0; TAG_MAX], 0); SLOTS];
+    for len in 1..=TAG_MAX {
+        for n in 0..TAG_BYTES.len().pow(len as u32) {
+            let mut tag = [0; TAG_MAX];
+            let mut rest = n;
+            for byte in tag[..len].iter_mut().rev() {
+                *byte = TAG_BYTES[rest % TAG_BYTES.len()];
+                rest /= TAG_BYTES.len();
+            }
+            let of_slot = &mut tags[usize::from(crc16(&tag[..len])) % SLOTS];
+            if of_slot.1 == 0 {
+                *of_slot = (tag, len as u8);
+            }
+        }
+    }
+    tags.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_slot_has_a_tag_and_tags_are_those_of_valkey() {
+        for slot in 0..SLOTS as u16 {
+            assert_eq!(key_slot(format!("0-{{{}}}-0", slot_tag(slot)).as_bytes()), slot);
+        }
+        let some = [(0, "06S"), (1, "Qi"), (80, "avs"), (456, "d5e"), (15_891, "t")];
+        for (slot, tag) in some {
+            assert_eq!(slot_tag(slot), tag);
+        }
+    }
 
     #[test]
     fn slots_match_valkey() {

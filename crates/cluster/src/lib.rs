@@ -29,7 +29,7 @@ pub mod views;
 mod tests;
 
 pub use change::{Change, Conflict, Edit};
-pub use decide::{Facts, decide};
+pub use decide::{Facts, Plan, decide, plan};
 pub use id::{NodeId, ShardId};
 pub use map::{Addresses, Health, Map, Node, Role, State};
 pub use refusal::Refusal;

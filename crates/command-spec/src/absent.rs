@@ -4,14 +4,13 @@
 
 use crate::flags::Flags;
 use crate::group::Group;
-use crate::key_spec::{Begin, Find, KeySpec, NOT_A_KEY};
 use crate::spec::Spec;
 use crate::special::Special;
 
 /// A command that is missing, by its full name.
 #[derive(Debug)]
 pub struct Absent {
-    /// `clusterscan`, `cluster|nodes`.
+    /// `cluster|syncslots`.
     pub full_name: &'static str,
     pub spec: Spec,
 }
@@ -39,18 +38,5 @@ const fn absent(full_name: &'static str, arity: i16, flags: Flags) -> Absent {
     Absent { full_name, spec }
 }
 
-const CURSOR: [KeySpec; 1] = [KeySpec {
-    flags: &[NOT_A_KEY],
-    begin: Begin::Index(1),
-    find: Find::Range { last: 0, step: 1, limit: 0 },
-    notes: "",
-}];
-
-const fn clusterscan() -> Absent {
-    let plain = absent("clusterscan", -2, Flags::READONLY);
-    let spec = Spec { keys: &CURSOR, acl: &["@keyspace"], ..plain.spec };
-    Absent { full_name: "clusterscan", spec }
-}
-
 /// All missing commands and subcommands. Their containers are in the command table.
-pub static ABSENT: [Absent; 2] = [clusterscan(), absent("cluster|syncslots", -3, ADMIN_LOADED)];
+pub static ABSENT: [Absent; 1] = [absent("cluster|syncslots", -3, ADMIN_LOADED)];

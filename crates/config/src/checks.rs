@@ -29,6 +29,17 @@ fn base_name(name: &[u8], empty: &'static str, path: &'static str) -> Checked {
     }
 }
 
+/// `cluster-store`: a scheme, a host and a prefix. The store checks the rest.
+pub(crate) fn cluster_store(address: &[u8]) -> Checked {
+    let has = |scheme: &[u8]| {
+        address.strip_prefix(scheme).is_some_and(|rest| rest.contains(&b'/') && rest[0] != b'/')
+    };
+    match address.is_empty() || has(b"etcd://") || has(b"etcds://") {
+        true => Ok(()),
+        false => Err("cluster-store must be etcd://HOST:PORT[,HOST:PORT...]/PREFIX, or etcds:// for TLS"),
+    }
+}
+
 /// `cluster-config-file`: any file name.
 pub(crate) fn cluster_config_file(name: &[u8]) -> Checked {
     if name.is_empty() { Err("cluster-config-file can't be empty") } else { Ok(()) }

@@ -9,6 +9,7 @@
 //! * [`eviction`], [`defrag`] - the memory limit, and defragmentation
 
 pub mod access;
+pub mod authority;
 pub mod batch;
 pub mod blocking;
 pub mod cluster;

@@ -256,7 +256,7 @@ impl<'k> SlowLaneThread<'k> {
     }
 
     /// Stops the I/O threads, each between two commands. The slow lane continues.
-    pub(crate) fn stop(&mut self) -> Stop<'k> {
+    pub fn stop(&mut self) -> Stop<'k> {
         Stop { ks: self.ks, reenter: None, closed: Some(self.ks.safepoints.close()), alone: None }
     }
 

@@ -21,27 +21,53 @@ use foldhash::quality::FoldHasher;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher as _, RandomState};
 use std::sync::{Arc, OnceLock};
-use weft_table::KeyHasher;
+use weft_base::limits::SLOTS;
+use weft_base::slot::key_slot;
+use weft_table::{GROUPS, KeyHasher, grouped};
 
 /// The number of shards of the hash slots. Enough that dozens of threads rarely meet on
 /// one; few enough that their locks and roots stay in a core's second-level cache.
 /// Fewer in loom models, which explore every lock.
 pub const SHARDS: usize = if cfg!(loom) { 2 } else { 256 };
-const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= 16384);
+const _: () = assert!(SHARDS.is_power_of_two() && SHARDS <= SLOTS);
 
-/// The seeded hash of keys (foldhash): fast on short keys, with a seed that clients can't know.
+/// The seeded hash of keys (foldhash): fast on short keys, with a seed that clients can't know. In
+/// a cluster, keys of a slot are neighbours in their table ([`weft_table::grouped`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Hasher {
     seed: u64,
     shared: &'static SharedSeed,
+    by_slot: bool,
+}
+
+impl Hasher {
+    #[inline]
+    fn hash_bytes(&self, key: &[u8]) -> u64 {
+        let mut h = FoldHasher::with_seed(self.seed, self.shared);
+        h.write(key);
+        h.finish()
+    }
+
+    /// The hash of a key in `slot`.
+    #[inline]
+    fn hash_in(&self, key: &[u8], slot: u16) -> u64 {
+        let hash = self.hash_bytes(key);
+        if self.by_slot { grouped(hash, group_of(slot)) } else { hash }
+    }
 }
 
 impl KeyHasher for Hasher {
     #[inline]
     fn hash(&self, key: &[u8]) -> u64 {
-        let mut h = FoldHasher::with_seed(self.seed, self.shared);
-        h.write(key);
-        h.finish()
+        match self.by_slot {
+            true => self.hash_in(key, key_slot(key)),
+            false => self.hash_bytes(key),
+        }
+    }
+
+    #[inline]
+    fn is_grouped(&self) -> bool {
+        self.by_slot
     }
 }
 
@@ -67,6 +93,14 @@ impl Key<'_> {
 pub fn shard_of(slot: u16) -> u16 {
     slot % SHARDS as u16
 }
+
+/// The group of the keys of a slot in its shard's tables.
+#[inline]
+pub(crate) fn group_of(slot: u16) -> usize {
+    usize::from(slot) / SHARDS % GROUPS
+}
+// Each slot of a shard has its own group. The loom models have no cluster.
+const _: () = assert!(cfg!(loom) || SLOTS / SHARDS == GROUPS);
 
 /// Counts of one database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,8 +195,17 @@ impl Keyspace {
     /// An empty keyspace of `databases` logical databases for up to `threads` threads;
     /// [`Safepoints::use_up_to`] sets how many there are.
     pub fn new(databases: usize, threads: usize, wake: Wake) -> Self {
+        Keyspace::with_seed(databases, threads, wake, false)
+    }
+
+    /// As [`Keyspace::new`], for a node of a cluster: the keys of a slot can be counted and listed.
+    pub fn by_slot(databases: usize, threads: usize, wake: Wake) -> Self {
+        Keyspace::with_seed(databases, threads, wake, true)
+    }
+
+    fn with_seed(databases: usize, threads: usize, wake: Wake, by_slot: bool) -> Self {
         let seed = RandomState::default().hash_one(std::process::id());
-        let hasher = Hasher { seed, shared: SharedSeed::global_random() };
+        let hasher = Hasher { seed, shared: SharedSeed::global_random(), by_slot };
         Keyspace::with_hasher(databases, threads, wake, hasher)
     }
 
@@ -170,7 +213,7 @@ impl Keyspace {
     /// places in any process.
     #[cfg(any(test, loom))]
     pub fn seeded(databases: usize, threads: usize, seed: u64) -> Self {
-        let hasher = Hasher { seed, shared: SharedSeed::global_fixed() };
+        let hasher = Hasher { seed, shared: SharedSeed::global_fixed(), by_slot: false };
         Keyspace::with_hasher(databases, threads, Box::new(|_| {}), hasher)
     }
 
@@ -217,13 +260,14 @@ impl Keyspace {
     /// Hashes a key and finds its shard.
     #[inline]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
-        Key { bytes, hash: self.hasher.hash(bytes), slot: weft_base::slot::key_slot(bytes) }
+        let slot = key_slot(bytes);
+        Key { bytes, hash: self.hasher.hash_in(bytes, slot), slot }
     }
 
     /// The shard of a key.
     #[inline]
     pub fn shard(&self, bytes: &[u8]) -> u16 {
-        shard_of(weft_base::slot::key_slot(bytes))
+        shard_of(key_slot(bytes))
     }
 
     #[inline]
@@ -246,6 +290,20 @@ impl Keyspace {
     /// [`Keyspace::shard_len`].
     pub(crate) fn shard_timed(&self, shard: u16, db: usize) -> usize {
         self.tables.touched(shard, db).map_or(0, Table::marked)
+    }
+
+    /// Whether the keys of a slot can be counted and listed: [`Keyspace::by_slot`].
+    pub fn is_by_slot(&self) -> bool {
+        self.hasher.is_grouped()
+    }
+
+    /// The number of keys, expired or not, of a slot and database; as [`Keyspace::shard_len`]. O(1).
+    ///
+    /// # Panics
+    /// If the keyspace was not made by [`Keyspace::by_slot`].
+    pub fn slot_len(&self, slot: u16, db: usize) -> usize {
+        let table = self.tables.touched(shard_of(slot), db);
+        table.map_or(0, |table| table.group_len(group_of(slot)))
     }
 
     /// Counts of one database; exact only while the world is stopped. O(shards with keys).

@@ -83,6 +83,11 @@ impl Published {
         all.map(|(head, ids)| (Part { head, tail: &self.tail }, ids))
     }
 
+    /// Whether it is on a shard channel.
+    pub fn is_on_shard(&self) -> bool {
+        self.direct.as_ref().is_some_and(|(head, _)| *head == SHARD_MESSAGE)
+    }
+
     /// The only part and its receivers, if there is exactly one.
     pub fn only(&self) -> Option<(Part<'_>, &Ids)> {
         let mut parts = self.parts();

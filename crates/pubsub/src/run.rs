@@ -72,6 +72,11 @@ impl Run {
         self.first
     }
 
+    /// Whether the messages are on a shard channel.
+    pub fn is_on_shard(&self) -> bool {
+        self.messages[0].is_on_shard()
+    }
+
     /// Each message with its number.
     pub fn each(&self) -> impl Iterator<Item = (u64, &Published)> {
         (self.first..).zip(self.messages.iter().map(|message| &**message))

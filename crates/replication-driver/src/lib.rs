@@ -9,6 +9,7 @@
 //! * [`perform`] - executes the actions
 //! * [`thread`] - weft-repl: reads the log, advances the time, executes what must stop the world
 //! * [`settings`] - the configuration; [`roles`]: the effects of a role on clients
+//! * [`cluster`] - the role in a cluster with a store
 //! * [`pressure`] - limits the unread part of the log
 //! * [`positions`] - the positions in a history that files of the data record
 //! * [`primary`] - replicas of this server; [`replica`]: its primary
@@ -23,6 +24,7 @@
 //! An action that must stop the world, and all actions after it, are left to weft-repl otherwise:
 //! see [`State::pending`].
 
+pub mod cluster;
 pub mod perform;
 pub mod positions;
 pub mod pressure;
@@ -69,6 +71,8 @@ pub struct Hub {
     has_initial_role: AtomicBool,
     /// Progress of the current or last copy.
     pub progress: replica::copy::Progress,
+    /// In a cluster with a store.
+    cluster: OnceLock<cluster::Cluster>,
 }
 
 /// The state under the mutex.
@@ -117,11 +121,16 @@ impl Hub {
         let config = srv.config();
         let primary = config.primary();
         let primary = primary.map(|to| (String::from_utf8_lossy(&to.host).into_owned(), to.port));
-        let position = found.and_then(|found| found.position(primary.is_some()));
+        let is_replica = primary.is_some() || self.is_member();
+        let position = found.and_then(|found| found.position(is_replica));
         let settings = settings::of(&config);
         drop(config);
+        let held = self.held_node(srv, position);
         let mut state = self.lock();
-        (state.node, state.pending) = node(srv, settings, Start { position, primary });
+        (state.node, state.pending) = match held {
+            Some(held) => (held, VecDeque::new()),
+            None => node(srv, settings, Start { position, primary }),
+        };
         // No client can have data yet, so the new role needs no notification.
         roles::note_expiry(srv, !state.node.is_primary());
         srv.set_attention(attention::REPLICA, !state.node.is_primary());
@@ -135,7 +144,7 @@ impl Hub {
 
     /// Sets the directive `replicaof` to the current primary. Callers do so before they read it.
     pub fn set_replicaof(&self, config: &mut Config) {
-        if !self.has_initial_role.load(Ordering::SeqCst) {
+        if !self.has_initial_role.load(Ordering::SeqCst) || self.is_member() {
             return;
         }
         let state = self.lock();
@@ -303,6 +312,10 @@ impl Replicator for Hub {
 
     fn set_replicaof(&self, config: &mut Config) {
         Hub::set_replicaof(self, config);
+    }
+
+    fn is_member(&self) -> bool {
+        Hub::is_member(self)
     }
 
     fn position_at_cut(&self, srv: &'static Server) -> Option<Position> {

@@ -65,6 +65,7 @@ fn run(srv: &'static Server) {
             pass_event(srv, &mut state, |node, now, out| node.tick(now, out));
         }
         primary::waits::check_waiters(srv, &mut state);
+        primary::quorum::ask(srv, &mut state);
         perform::execute_pending(srv, &mut state, None);
         if let Some(unit) = state.log.as_ref().map(LogReader::position) {
             state.note_place(srv, unit);
@@ -74,7 +75,7 @@ fn run(srv: &'static Server) {
         perform::notify_growth(srv, &mut state);
         let is_busy = state.is_busy();
         let waits = (state.pending.is_empty() || is_left) && !state.pause_requested && !has_more;
-        let gathers = waits && has_read_many && state.replicas.waiters.is_empty();
+        let gathers = waits && has_read_many && !state.replicas.has_waits();
         let sleeps = waits && !gathers && state.log.as_mut().is_none_or(|log| log.may_sleep());
         state.thread_sleeps = sleeps && !is_busy;
         drop(state);

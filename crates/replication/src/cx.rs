@@ -2,6 +2,7 @@
 
 use crate::Ms;
 use crate::action::{Action, Ids, Level};
+use crate::cluster::ShardMember;
 use crate::settings::Settings;
 use crate::stream::Stream;
 
@@ -11,6 +12,10 @@ pub(crate) struct Cx<'a> {
     pub stream: &'a mut Stream,
     pub ids: &'a mut Ids,
     pub out: &'a mut Vec<Action>,
+    /// In a cluster with a store.
+    pub member: Option<&'a dyn ShardMember>,
+    /// Bytes of its own history that this server has dropped.
+    pub discarded: &'a mut u64,
     /// Notifications of the called machine for the other one.
     pub notifications: Vec<Notification>,
 }

@@ -14,6 +14,7 @@
 //! | [`replica`] | the machine that follows the primary |
 //! | [`failover`] | FAILOVER |
 //! | [`node`] | connects the machines: roles, chains, promotion |
+//! | [`cluster`] | the shard of a node in a cluster with a store |
 //! | [`action`], [`settings`] | actions for the I/O layer, and the configuration |
 //!
 //! The design is in `docs/design/replication.md`. The protocol is that of Valkey 9.1, which is
@@ -22,6 +23,7 @@
 pub mod action;
 pub mod apply;
 pub mod backlog;
+pub mod cluster;
 mod cx;
 pub mod failover;
 pub mod fuzz;

@@ -28,6 +28,12 @@ pub enum Fault {
     PauseNotAwaited,
     /// Unresponsive replicas are never disconnected.
     NoTimeouts,
+    /// A copy replaces the data of a candidate.
+    CopyNotAsked,
+    /// Links outlive the epoch in which they were made.
+    OldEpochApplied,
+    /// A primary tells the shard too late that a replica gets a copy.
+    CopyReportedLate,
 }
 
 /// Whether this fault is planted.

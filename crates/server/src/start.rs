@@ -233,8 +233,12 @@ fn serve(
         let found = positions::of_snapshot(&origin).filter(|_| is_whole);
         hub(srv).go_on(srv, found);
     }
+    if let Some(driver) = weft_cluster_driver::driver(srv) {
+        driver.begin().map_err(failed)?;
+    }
     // No client could write until now: the role was unknown, and the log was not running.
     if loads {
+        weft_admin::cluster::take_over_slots_with_keys(srv)?;
         srv.set_loading(false);
     }
     for transport in announce::transports(&srv.config()) {

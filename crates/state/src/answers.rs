@@ -1,10 +1,10 @@
 //! Which replies may be sent, by the unit of the effect log that they depend on.
 //!
-//! A reply waits while its unit is above the largest unit whose reply may be sent. Two parties each set a bound
+//! A reply waits while its unit is above the largest unit whose reply may be sent. Three parties each set a bound
 //! on that unit ([`Bound`]). The append-only file sets it to the last unit that is synced or, if the disk can't
 //! keep up, written. The replication stream sets it if the log has not been read for too long. So the unread
-//! part of the log is bounded by what clients send before they get a reply. Readers, and commands that change
-//! nothing, are not delayed.
+//! part of the log is bounded by what clients send before they get a reply. With `cluster-write-quorum`, the cluster
+//! sets it to the last unit that enough replicas have. Readers, and commands that change nothing, are not delayed.
 //!
 //! An I/O thread withholds the replies that must wait, sets its flag, and checks the bound again. A party that
 //! raises the bound stores it and then checks the flags. So one of the two sees the other.
@@ -21,6 +21,8 @@ pub enum Bound {
     Disk,
     /// The replication stream.
     Stream,
+    /// The replicas that must have a write before it is acknowledged: `cluster-write-quorum`.
+    Quorum,
 }
 
 /// Bytes that a thread logs between two checks of the log, and reads for weft-repl if it must.
@@ -32,10 +34,10 @@ pub const NONE: u64 = u64::MAX;
 /// The bounds, and the threads that withhold replies.
 #[derive(Debug)]
 pub struct ReplyBounds {
-    /// The lower of the two bounds: replies to units above it wait.
+    /// The lowest of the bounds: replies to units above it wait.
     upto: AtomicU64,
     /// By [`Bound`].
-    bounds: Mutex<[u64; 2]>,
+    bounds: Mutex<[u64; 3]>,
     /// I/O threads that withhold replies.
     withholding: Box<[AtomicBool]>,
     /// Memory of the unread part of the log at the last check (bytes).
@@ -46,7 +48,7 @@ impl Default for ReplyBounds {
     fn default() -> Self {
         ReplyBounds {
             upto: AtomicU64::new(NONE),
-            bounds: Mutex::new([NONE; 2]),
+            bounds: Mutex::new([NONE; 3]),
             withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
             unread: AtomicU64::new(0),
         }
@@ -54,7 +56,7 @@ impl Default for ReplyBounds {
 }
 
 impl ReplyBounds {
-    fn bounds(&self) -> MutexGuard<'_, [u64; 2]> {
+    fn bounds(&self) -> MutexGuard<'_, [u64; 3]> {
         self.bounds.lock().unwrap_or_else(|p| p.into_inner())
     }
 
@@ -85,7 +87,7 @@ impl ReplyBounds {
         let mut bounds = self.bounds();
         if bounds[of as usize] == NONE {
             bounds[of as usize] = upto;
-            self.upto.store(bounds[0].min(bounds[1]), Ordering::SeqCst);
+            self.upto.store(least(&bounds), Ordering::SeqCst);
         }
     }
 
@@ -93,7 +95,7 @@ impl ReplyBounds {
     pub fn set(&self, threads: &Pool, of: Bound, upto: u64) {
         let mut bounds = self.bounds();
         bounds[of as usize] = upto;
-        let least = bounds[0].min(bounds[1]);
+        let least = least(&bounds);
         let before = self.upto.swap(least, Ordering::SeqCst);
         drop(bounds);
         if least <= before {
@@ -117,6 +119,10 @@ impl ReplyBounds {
     }
 }
 
+fn least(bounds: &[u64; 3]) -> u64 {
+    bounds.iter().copied().min().unwrap_or(NONE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,5 +139,7 @@ mod tests {
         answers.restrict(Bound::Disk, 20);
         assert_eq!((answers.bound(Bound::Disk), answers.bound(Bound::Stream)), (5, 10));
         assert_eq!(answers.upto(), 5);
+        answers.restrict(Bound::Quorum, 0);
+        assert!(!answers.may_send(1) && answers.may_send(0));
     }
 }

@@ -27,6 +27,10 @@ pub const SNAPSHOT: u32 = 1024;
 
 /// This server is a node of a cluster.
 pub const CLUSTER: u32 = 2048;
+/// This server may acknowledge as long as it holds a lease.
+pub const LEASE: u32 = 4096;
+/// A node of a cluster with a store, without any other reason.
+pub const CLUSTER_LEASE: u32 = CLUSTER | LEASE;
 
 /// The reasons in force, as bits.
 #[derive(Debug, Default)]

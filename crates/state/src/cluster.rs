@@ -4,10 +4,13 @@
 //! the next one while the I/O threads are between two commands: `weft_executor::cluster::change`. A thread keeps the
 //! topology in force, and compares its number before it uses it: see [`weft_keyspace::generation`].
 
+pub use crate::authority::Authority;
 use crate::nodes_file::NodesFile;
+use std::any::Any;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard};
-use weft_cluster::{Map, NodeId, Preferred, Routes, Settings};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use weft_cluster::file::default_bus_port;
+use weft_cluster::{Addresses, Map, NodeId, Preferred, Routes, Settings, SlotSet};
 use weft_config::{Config, Id};
 use weft_keyspace::generation::Generations;
 
@@ -18,29 +21,40 @@ pub struct Topology {
     pub map: Map,
     pub settings: Settings,
     pub routes: Routes,
+    /// Slots that are about to go to another node: requests on them wait.
+    pub suspended: SlotSet,
 }
 
 impl Topology {
     /// Compiles the routes of node `me`, which the map must have.
     pub fn new(map: Map, me: NodeId, settings: Settings) -> Topology {
         let routes = Routes::compile(&map, me, settings);
-        Topology { me, map, settings, routes }
+        Topology { me, map, settings, routes, suspended: SlotSet::default() }
     }
 }
 
 /// The topology in force. There is none without cluster mode, and none before the start has read the map.
-#[derive(Debug)]
 pub struct ClusterState {
     is_enabled: bool,
     topology: Generations<Option<Arc<Topology>>>,
     /// `cluster-config-file`, once the start has opened it.
     file: Mutex<Option<NodesFile>>,
+    /// The driver of a node with a store (`weft-cluster-driver`).
+    pub driver: OnceLock<&'static (dyn Any + Send + Sync)>,
+    /// Until when this node may acknowledge.
+    pub authority: Authority,
 }
 
 impl ClusterState {
     /// `is_enabled`: `cluster-enabled`.
     pub fn new(is_enabled: bool) -> ClusterState {
-        ClusterState { is_enabled, topology: Generations::new(None), file: Mutex::default() }
+        ClusterState {
+            is_enabled,
+            topology: Generations::new(None),
+            file: Mutex::default(),
+            driver: OnceLock::new(),
+            authority: Authority::default(),
+        }
     }
 
     /// Whether this server is a node of a cluster.
@@ -56,6 +70,21 @@ impl ClusterState {
     /// The file of the map.
     pub fn file(&self) -> MutexGuard<'_, Option<NodesFile>> {
         self.file.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// Writes the file of the map.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn save(&self, map: &Map, me: NodeId) -> std::io::Result<()> {
+        let mut file = self.file();
+        let file = file.as_mut().ok_or(std::io::ErrorKind::NotFound)?;
+        file.replace(weft_cluster::file::write(map, me).as_bytes())
+    }
+
+    /// Whether the map is in a store that several nodes share.
+    pub fn has_store(&self) -> bool {
+        self.driver.get().is_some()
     }
 
     /// The number of the topology in force.
@@ -96,6 +125,33 @@ pub fn settings_of(config: &Config) -> Settings {
         reads_when_down: config.bool(Id::CLUSTER_ALLOW_READS_WHEN_DOWN),
         shard_channels_when_down: config.bool(Id::CLUSTER_ALLOW_PUBSUBSHARD_WHEN_DOWN),
         preferred,
+    }
+}
+
+/// The addresses that this node announces. Without `cluster-announce-ip`, the IP address is empty.
+pub fn addresses(config: &Config) -> Addresses {
+    let text = |id| config.str(id).into_owned();
+    let port = |id| config.int(id) as u16;
+    let either = |announced, own| if port(announced) == 0 { port(own) } else { port(announced) };
+    let tls_bus = config.bool(Id::TLS_CLUSTER);
+    let own =
+        Addresses { port: port(Id::PORT), tls_port: port(Id::TLS_PORT), ..Addresses::default() };
+    let bus_port = match either(Id::CLUSTER_ANNOUNCE_BUS_PORT, Id::CLUSTER_PORT) {
+        // Nothing listens there, so a client port without room above it is no error.
+        0 => default_bus_port(&own, tls_bus).unwrap_or(0),
+        port => port,
+    };
+    Addresses {
+        ip: text(Id::CLUSTER_ANNOUNCE_IP),
+        port: either(Id::CLUSTER_ANNOUNCE_PORT, Id::PORT),
+        tls_port: either(Id::CLUSTER_ANNOUNCE_TLS_PORT, Id::TLS_PORT),
+        bus_port,
+        host_name: text(Id::CLUSTER_ANNOUNCE_HOSTNAME),
+        human_name: text(Id::CLUSTER_ANNOUNCE_HUMAN_NODENAME),
+        client_ipv4: text(Id::CLUSTER_ANNOUNCE_CLIENT_IPV4),
+        client_ipv6: text(Id::CLUSTER_ANNOUNCE_CLIENT_IPV6),
+        client_port: port(Id::CLUSTER_ANNOUNCE_CLIENT_PORT),
+        client_tls_port: port(Id::CLUSTER_ANNOUNCE_CLIENT_TLS_PORT),
     }
 }
 

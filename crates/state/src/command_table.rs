@@ -6,10 +6,12 @@
 //! which threads index their statistics. Names of up to eight bytes (all frequent commands) are looked up as
 //! one integer, without a string hash.
 
+use smallvec::{SmallVec, smallvec};
 use std::collections::HashMap;
+use weft_base::limits::SLOTS;
 use weft_command_spec::{CommandRole, Group, ScriptCommand, Spec};
 use weft_commands::{CmdResult, Command, Ctx, Lock};
-use weft_keyspace::{Keyspace, ShardSet};
+use weft_keyspace::{Keyspace, ShardSet, shard_of};
 use weft_table::LINES;
 
 /// How a command is executed.
@@ -38,6 +40,11 @@ pub enum Needs {
     KeysFrom(usize),
     /// This shard.
     Shard(u16),
+    /// The shards of this slot and of the next ones that have keys, until they have so many. In a cluster only.
+    SlotsFrom {
+        slot: u16,
+        keys: u64,
+    },
     /// The other I/O threads must be between two commands.
     Stop,
     World,
@@ -82,11 +89,36 @@ impl Needs {
             Needs::Key(at) => shards(at, at + 1),
             Needs::KeysFrom(at) => shards(at, args.len()),
             Needs::Shard(shard) => Need::One(shard),
+            Needs::SlotsFrom { slot, keys } => Need::Shards(shards_of_slots(ks, slot, keys)),
             Needs::Stop => Need::Stop,
             Needs::World => Need::World,
             Needs::Aside => Need::Aside,
         }
     }
+}
+
+/// See [`Needs::SlotsFrom`]. The counts are momentary. O(slots) at most.
+fn shards_of_slots(ks: &Keyspace, slot: u16, keys: u64) -> ShardSet {
+    if !ks.is_by_slot() {
+        return ShardSet::default();
+    }
+    let keys_of = |slot| {
+        let of_database = |db| ks.slot_len(slot, db) as u64;
+        ks.occupied_databases().map(of_database).sum::<u64>()
+    };
+    let mut covered = keys_of(slot);
+    let mut shards: SmallVec<[u16; 16]> = smallvec![shard_of(slot)];
+    for slot in slot + 1..SLOTS as u16 {
+        if covered >= keys {
+            break;
+        }
+        let keys = keys_of(slot);
+        if keys > 0 {
+            shards.push(shard_of(slot));
+            covered += keys;
+        }
+    }
+    ShardSet::of(shards)
 }
 
 /// A command on the connection or the server, run by an `F`.

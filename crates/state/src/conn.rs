@@ -155,6 +155,9 @@ pub struct Output {
     pub writing: bool,
     /// The backlog is sent only after this unit of the effect log is safe; 0: no wait.
     pub withheld: u64,
+    /// The term of the replies that are withheld, or of the command that runs elsewhere, if they need the node's
+    /// authority: [`crate::authority`].
+    pub term: u64,
     /// `backlog` holds new pushes: the connection is in its thread's list of connections to flush.
     pub pushed: bool,
     /// While a command of the client runs in the slow lane: pushes to be sent after its reply.

@@ -19,7 +19,8 @@
 //! * [`stats`], [`latency`], [`commandlog`], [`info_state`]: counters and their history
 //! * [`attention`] - bits that a thread reads once per command; [`pause`]: CLIENT PAUSE and its kin
 //! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
-//! * [`cluster`] - the map of the cluster, and the routes that follow from it
+//! * [`cluster`] - the map of the cluster, and the routes that follow from it; [`authority`]: until when this node may
+//!   acknowledge
 //! * [`tls`] - certificates and keys in use
 //! * [`version`] - version and commit of this build
 
@@ -31,6 +32,7 @@ pub mod aof_policy;
 pub mod args;
 pub mod attempt;
 pub mod attention;
+pub mod authority;
 pub mod bio;
 pub mod client_line;
 pub mod clients;

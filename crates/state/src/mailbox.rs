@@ -28,6 +28,8 @@ pub enum Message {
     Offload(OffloadMessage),
     /// Some of the withheld replies may be sent now.
     Durable,
+    /// A term of the node's authority has ended: replies that are withheld since then never leave.
+    TermEnded,
     Thread(ThreadMessage),
 }
 
@@ -56,6 +58,7 @@ impl Addressed for Message {
             | Message::Replica(_)
             | Message::Offload(_)
             | Message::Durable
+            | Message::TermEnded
             | Message::Thread(_) => To::Thread,
         }
     }

@@ -36,8 +36,10 @@ pub struct Pauses {
     pub client: Option<(PauseMode, i64)>,
     /// The server prepares to shut down.
     pub end: bool,
-    /// A FAILOVER is in progress.
+    /// A FAILOVER is in progress, or a node of a cluster hands its role over.
     pub failover: bool,
+    /// Slots are suspended: see [`crate::cluster::Topology::suspended`].
+    pub slots: bool,
 }
 
 /// The pauses, under a mutex.
@@ -57,7 +59,7 @@ impl ClientPause {
 
     /// The same with the reason; of two reasons, the one that lasts longer.
     pub fn reason(&self, now_ms: i64) -> Option<(PauseMode, i64, Reason)> {
-        let Pauses { client, end, failover } = *self.state();
+        let Pauses { client, end, failover, slots: _ } = *self.state();
         let client = client.filter(|(_, until)| *until > now_ms);
         let endless = match (end, failover) {
             (true, _) => Some(Reason::Shutdown),

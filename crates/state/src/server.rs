@@ -57,6 +57,9 @@ pub trait Replicator: Any + Send + Sync {
     /// Sets the directive `replicaof` to the present primary.
     fn set_replicaof(&self, config: &mut Config);
 
+    /// Whether this server is a member of a shard, by a cluster with a store.
+    fn is_member(&self) -> bool;
+
     /// The position stored in a file of the data at a cut. The caller is at the cut.
     fn position_at_cut(&self, srv: &'static Server) -> Option<Position>;
 
@@ -160,12 +163,13 @@ impl Server {
                 Some(slow) => slow_threads.wake(slow),
             });
         let databases = cluster::databases(&config);
-        let ks = Keyspace::new(databases, MAX_IO_THREADS, wake);
+        let cluster = ClusterState::new(config.bool(Id::CLUSTER_ENABLED));
+        let keyspace = if cluster.is_enabled() { Keyspace::by_slot } else { Keyspace::new };
+        let ks = keyspace(databases, MAX_IO_THREADS, wake);
         let mut random = [0u8; 28];
         fill_random(&mut random);
         let access = Access::new(&table, databases);
         access.set_default_password(config.bytes(Id::REQUIREPASS));
-        let cluster = ClusterState::new(config.bool(Id::CLUSTER_ENABLED));
         let process = ProcessState {
             started_ms: unix_us() / 1000,
             started: std::time::Instant::now(),
@@ -317,6 +321,23 @@ impl Server {
         self.threads.iter().for_each(|thread| thread.mailbox.send(message()));
     }
 
+    /// From here on, replies that depend on keys need the authority of a lease, and there is none. The start calls it
+    /// before there are clients, if the cluster has a store.
+    pub fn require_authority(&self) {
+        self.nodes.cluster.authority.set_until(0, 0);
+        self.set_attention(attention::LEASE, true);
+    }
+
+    /// Lets replies leave before this time ([`Server::mono_ms`]) only; 0: none. It may go back.
+    pub fn acknowledge_until(&self, until_ms: u64) {
+        self.nodes.cluster.authority.set_until(self.mono_ms() as u64, until_ms);
+    }
+
+    /// Whether replies may leave of a command that recorded `term` before it executed.
+    pub fn may_acknowledge(&self, term: u64) -> bool {
+        self.nodes.cluster.authority.permits(term, || self.mono_ms())
+    }
+
     /// Asks all threads to stop; the process then exits with `code`. During loading the process exits at once:
     /// nothing has changed, and the loading thread would not stop before the end of the file.
     pub fn shut_down(&self, code: u32) {
@@ -385,6 +406,17 @@ impl Server {
         self.renew_pauses(|pauses| std::mem::replace(&mut pauses.failover, on) != on);
     }
 
+    /// Suspends the requests on slots that [`crate::cluster::Topology::suspended`] names, or resumes them. `all`: writes without
+    /// a key, too.
+    pub fn suspend_slots(&self, on: bool, all: bool) {
+        self.renew_pauses(|pauses| {
+            let before = (pauses.slots, pauses.failover);
+            (pauses.slots, pauses.failover) = (on, all);
+            // Other slots may be suspended than before.
+            before.0 || before != (on, all)
+        });
+    }
+
     /// Pauses writes while the server prepares to shut down, or resumes them.
     pub fn pause_for_shutdown(&self, on: bool) {
         self.renew_pauses(|pauses| std::mem::replace(&mut pauses.end, on) != on);
@@ -420,7 +452,7 @@ impl Server {
         if !change(&mut state) {
             return;
         }
-        let is_paused = state.client.is_some() || state.end || state.failover;
+        let is_paused = state.client.is_some() || state.end || state.failover || state.slots;
         self.set_attention(attention::PAUSED, is_paused);
         drop(state);
         // The pause that ended may have been the stricter of two: each thread checks its held-back requests

@@ -2,6 +2,7 @@
 
 use crate::access::Identity;
 use crate::acting::ActionId;
+use crate::authority::NO_TERM;
 use crate::clients::ClientShared;
 use crate::clients::Own;
 use crate::queued::{Transaction, Watched};
@@ -76,13 +77,16 @@ pub struct Replies {
     pub keep: Option<Mark>,
     /// The reply of CLIENT KILL, or of a change of users, is sent when these commands have ended.
     pub pending: Option<Box<PendingReply>>,
+    /// The term of the node's authority in which the first of these replies was executed that needs it:
+    /// [`crate::authority`].
+    pub term: u64,
     /// CLIENT LIST or INFO counted its own request as input; the count must be corrected.
     pub counted_own_request: bool,
 }
 
 impl Replies {
     fn new(mode: ReplyMode) -> Self {
-        Replies { mode, keep: None, pending: None, counted_own_request: false }
+        Replies { mode, keep: None, pending: None, term: NO_TERM, counted_own_request: false }
     }
 }
 

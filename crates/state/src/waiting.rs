@@ -78,8 +78,9 @@ pub struct Waiting {
 #[derive(Debug)]
 pub enum WaitMessage {
     /// A blocked client was served with this reply. `unit` is the unit of the effect log with its effects; 0, or
-    /// an older unit, if nothing is logged.
-    Served { waiting: Arc<Waiting>, reply: Reply, unit: u64 },
+    /// an older unit, if nothing is logged. `term`: the term in which it was served, or
+    /// [`NO_TERM`](crate::authority::NO_TERM): that of its request counts.
+    Served { waiting: Arc<Waiting>, reply: Reply, unit: u64, term: u64 },
     /// A blocked client's command must be retried on the thread of its connection.
     Retry { waiting: Arc<Waiting> },
     /// CLIENT UNBLOCK: the wait ends with the reply for a timeout, or with an error.
@@ -125,6 +126,11 @@ impl Context {
 }
 
 impl Waiting {
+    /// Whether a CLUSTER command waits for the end of what it has begun.
+    pub fn is_of_cluster(&self) -> bool {
+        self.cmd.spec.group == Group::Cluster
+    }
+
     /// The client of `session`, whose command with `args` waits for the keys at the argument positions `keys`,
     /// in ascending order. `replacement_args`: positions, and the arguments to use there instead. O(arguments *
     /// log(keys)).

@@ -72,6 +72,7 @@ mod detached;
 mod directory;
 mod draft;
 pub mod epoch;
+mod groups;
 mod layout;
 mod ops;
 mod prefetch;
@@ -89,6 +90,7 @@ mod walk;
 
 pub use borrow::{RecordMut, RecordRef};
 pub use detached::Detached;
+pub use groups::{GROUP_BITS, GROUPS, grouped};
 pub use layout::{allocation_len, size_class};
 pub use ops::{SlotMut, TableMut};
 pub use prefetch::prefetch_read;

@@ -76,6 +76,16 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.table.marked()
     }
 
+    /// The number of records of a group. The table's hasher must have groups. O(1).
+    ///
+    /// # Panics
+    ///
+    /// If it has none.
+    #[must_use]
+    pub fn group_len(&self, group: usize) -> usize {
+        self.table.group_len(group)
+    }
+
     /// See [`Table::memory_usage`].
     #[must_use]
     pub fn memory_usage(&self) -> usize {
@@ -130,6 +140,9 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.table.len.add(1);
         self.table.expiring.add(usize::from(tags.expiring));
         self.table.marked.add(usize::from(tags.marked));
+        if let Some(groups) = &self.table.groups {
+            groups.add(hash);
+        }
     }
 
     /// Inserts a record, or replaces and returns the one with its key.
@@ -148,8 +161,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         self.find_mut(hash, key).map(SlotMut::remove)
     }
 
-    /// Empties a slot and updates the counters. Does not change the shape: the caller must call
-    /// [`TableMut::shrink`] when done with the segment.
+    /// Empties a slot and updates the counters, except those of groups. Does not change the shape:
+    /// the caller must call [`TableMut::shrink`] when done with the segment.
     #[inline]
     pub(crate) fn vacate(&mut self, segment: Segment<'_>, place: Place) -> Option<Record<O>> {
         let word = segment.vacate(place);
@@ -192,6 +205,9 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
             let value = a.get();
             a.set(b.get());
             b.set(value);
+        }
+        if let (Some(a), Some(b)) = (&a.groups, &b.groups) {
+            a.swap(b);
         }
     }
 }
@@ -291,6 +307,9 @@ impl<'t, O: Owner, H: KeyHasher> SlotMut<'t, O, H> {
     #[inline]
     pub fn remove(mut self) -> Record<O> {
         let record = self.table.vacate(self.segment, self.place);
+        if let Some(groups) = &self.table.table.groups {
+            groups.sub(self.hash);
+        }
         let len = self.segment.len();
         if len * 4 < self.segment.slots() {
             self.table.shrink(self.hash);
@@ -334,6 +353,9 @@ impl<O: Owner, H: KeyHasher> Drop for Hole<'_, O, H> {
     #[cold]
     fn drop(&mut self) {
         let record = self.0.table.vacate(self.0.segment, self.0.place);
+        if let Some(groups) = &self.0.table.table.groups {
+            groups.sub(self.0.hash);
+        }
         // Don't drop the result: the record was taken out, and the word is stale.
         let _ = record.map(ManuallyDrop::new);
     }

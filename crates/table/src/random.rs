@@ -8,6 +8,7 @@
 //! a newly split segment.)
 
 use crate::borrow::RecordRef;
+use crate::groups::grouped;
 use crate::ops::TableMut;
 use crate::record::Owner;
 use crate::segment::{Place, Segment};
@@ -42,7 +43,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         if self.is_empty() {
             return None;
         }
-        let drawn = (0..SEGMENT_TRIES).find_map(|_| self.occupied(rng()));
+        let drawn = (0..SEGMENT_TRIES).find_map(|_| self.occupied(self.draw(rng)));
         let segment = drawn.or_else(|| self.segments().find(|segment| segment.len() > 0))?;
         let mut at = 0;
         for _ in 0..SLOT_TRIES {
@@ -63,7 +64,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         rng: &mut impl FnMut() -> u64,
         mut f: impl FnMut(RecordRef<'s, O>),
     ) {
-        let mut hash = rng();
+        let mut hash = self.draw(rng);
         let Some((start, mut segment)) = self.segment(hash) else {
             return;
         };
@@ -94,6 +95,15 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
             if back {
                 return;
             }
+        }
+    }
+
+    /// A random hash. Groups are drawn in proportion to their records: a table may have records of
+    /// one group only.
+    fn draw(&self, rng: &mut impl FnMut() -> u64) -> u64 {
+        match &self.table.groups {
+            None => rng(),
+            Some(groups) => grouped(rng(), groups.group_at(below(self.len(), rng()))),
         }
     }
 

@@ -42,7 +42,10 @@
 //! takes whole segments, each once: better for the caches, with the same guarantee by the same
 //! argument.
 
+use std::ops::Range;
+
 use crate::borrow::{RecordMut, RecordRef};
+use crate::groups::{GROUP_BITS, group_of, prefixes_of};
 use crate::ops::TableMut;
 use crate::prefetch::prefetch_read;
 use crate::record::{Owner, Record};
@@ -112,16 +115,50 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
     /// Every record that exists from the first step to the last is passed at least once, and more
     /// than once only if the table shrinks meanwhile. O(entries of a stripe in a segment): about 4
     /// entries, sometimes none.
-    pub fn scan<'s>(&'s self, cursor: u64, mut f: impl FnMut(RecordRef<'s, O>)) -> u64 {
-        if cursor >= CURSOR_END {
+    pub fn scan<'s>(&'s self, cursor: u64, f: impl FnMut(RecordRef<'s, O>)) -> u64 {
+        self.scan_range(cursor, 0..1 << PREFIX_BITS, f)
+    }
+
+    /// One step of a scan over the records of a group: as [`TableMut::scan`], with a cursor of its
+    /// own. O(entries of a stripe in a segment); of all stripes in a small table.
+    pub fn scan_group<'s>(
+        &'s self,
+        group: usize,
+        cursor: u64,
+        mut f: impl FnMut(RecordRef<'s, O>),
+    ) -> u64 {
+        let hasher = self.hasher();
+        let prefixes = prefixes_of(group);
+        // A segment that has records of other groups has all records of this one.
+        let first = self.segment(prefixes.start << PREFIX_BITS);
+        let is_pure = first.is_some_and(|(_, segment)| segment.depth() >= GROUP_BITS);
+        self.scan_range(cursor, prefixes, |record| {
+            if is_pure || group_of(hasher.hash(record.key())) == group {
+                f(record);
+            }
+        })
+    }
+
+    /// A step of a scan over the records whose segments cover one of `prefixes`. The cursor's prefix
+    /// counts from their start.
+    fn scan_range<'s>(
+        &'s self,
+        cursor: u64,
+        prefixes: Range<u64>,
+        mut f: impl FnMut(RecordRef<'s, O>),
+    ) -> u64 {
+        let stripe = cursor >> PREFIX_BITS;
+        let prefix = prefixes.start + (cursor & ((1 << PREFIX_BITS) - 1));
+        if cursor >= CURSOR_END || prefix >= prefixes.end {
             return 0;
         }
-        let stripe = cursor >> PREFIX_BITS;
-        let prefix = cursor & ((1 << PREFIX_BITS) - 1);
         let Some((_, segment)) = self.segment(prefix << PREFIX_BITS) else {
             return 0;
         };
-        let stripes = if segment.depth() == 0 {
+        let end = end_of(segment, prefix);
+        let width = PREFIX_BITS - segment.depth();
+        let covers_all = 1 << width >= prefixes.end - prefixes.start;
+        let stripes = if covers_all {
             (STRIPES / segment.buckets.len() as u64).max(1).min(STRIPES - stripe)
         } else {
             1
@@ -135,9 +172,8 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
                 f(unsafe { RecordRef::from_raw(record) });
             }
         });
-        let end = end_of(segment, prefix);
-        let next = if end < 1 << PREFIX_BITS {
-            stripe << PREFIX_BITS | end
+        let next = if end < prefixes.end {
+            stripe << PREFIX_BITS | (end - prefixes.start)
         } else {
             (stripe + stripes) << PREFIX_BITS
         };
@@ -212,6 +248,9 @@ impl<O: Owner, H: KeyHasher> TableMut<'_, O, H> {
                     Verdict::Keep => {}
                     Verdict::Remove => {
                         if let Some(record) = self.vacate(segment, place) {
+                            if let Some(groups) = &self.table.groups {
+                                groups.sub(self.table.hasher.hash(record.key()));
+                            }
                             removed(record);
                         }
                     }

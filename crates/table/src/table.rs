@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::detached::Detached;
 use crate::directory::Root;
 use crate::epoch::Guard;
+use crate::groups::Groups;
 use crate::ops::TableMut;
 use crate::prefetch::prefetch_read;
 use crate::record::Owner;
@@ -39,6 +40,12 @@ pub const LINES: usize = 2;
 pub trait KeyHasher: Copy {
     /// The hash of a key.
     fn hash(&self, key: &[u8]) -> u64;
+
+    /// Whether the top [`GROUP_BITS`](crate::GROUP_BITS) of a hash are the key's group: see `groups.rs`.
+    #[inline(always)]
+    fn is_grouped(&self) -> bool {
+        false
+    }
 }
 
 /// A counter that one thread writes and others may read. 32 bits suffice for all counts of a table:
@@ -92,6 +99,8 @@ pub struct Table<O: Owner, H: KeyHasher> {
     /// cannot be halved. Meaningless at depth 0.
     pub(crate) deepest: Counter,
     pub(crate) hasher: H,
+    /// The number of records of each group, if the hasher has groups.
+    pub(crate) groups: Option<Box<Groups>>,
     owner: PhantomData<fn(O) -> O>,
 }
 
@@ -105,9 +114,9 @@ unsafe impl<O: Owner + Send, H: KeyHasher + Send> Send for Table<O, H> {}
 unsafe impl<O: Owner + Send + Sync, H: KeyHasher + Sync> Sync for Table<O, H> {}
 
 impl<O: Owner, H: KeyHasher> Table<O, H> {
-    /// An empty table. Allocates nothing.
+    /// An empty table. Allocates nothing, except counters of groups.
     #[must_use]
-    pub const fn new(hasher: H) -> Self {
+    pub fn new(hasher: H) -> Self {
         Table {
             root: AtomicPtr::new(Root::EMPTY.into_raw()),
             len: Counter::new(),
@@ -116,6 +125,7 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
             segments: Counter::new(),
             lines: Counter::new(),
             deepest: Counter::new(),
+            groups: hasher.is_grouped().then(Box::default),
             hasher,
             owner: PhantomData,
         }
@@ -147,6 +157,17 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
     #[must_use]
     pub fn marked(&self) -> usize {
         self.marked.get()
+    }
+
+    /// The number of records of a group, below [`GROUPS`](crate::GROUPS). May be outdated without
+    /// the lock. O(1).
+    ///
+    /// # Panics
+    ///
+    /// If the table's hasher has no groups.
+    #[must_use]
+    pub fn group_len(&self, group: usize) -> usize {
+        self.groups.as_ref().expect("the hasher has groups").len(group)
     }
 
     /// Bytes allocated for directory and segments, without the records. May be outdated without the
@@ -243,6 +264,9 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
             [&self.len, &self.expiring, &self.marked, &self.segments, &self.lines, &self.deepest]
         {
             counter.set(0);
+        }
+        if let Some(groups) = &self.groups {
+            groups.clear();
         }
         detached
     }

@@ -39,6 +39,9 @@ pub fn write(core: &mut Core, text: &mut Text) {
     }
     write_replicas(&state, now, text);
     write_stream(&state, text);
+    if state.node.duty().is_some() {
+        text.field("weft_discarded_bytes", state.node.discarded());
+    }
 }
 
 fn seconds(ms: Ms) -> u64 {

@@ -2,10 +2,12 @@
 
 mod migrate;
 mod nodes;
+mod plan;
 mod set_slot;
 mod slots;
 
 pub use nodes::BUS_PORT_DISTANCE;
+pub use plan::{Plan, plan};
 
 use crate::change::Change;
 use crate::id::NodeId;

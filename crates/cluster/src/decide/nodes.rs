@@ -3,6 +3,8 @@
 use super::Scene;
 use crate::arguments;
 use crate::change::{Change, Edit};
+use crate::id::NodeId;
+use crate::node::FailoverMode;
 use crate::refusal::{Refusal, c_string, refusal, refusal_with};
 use crate::slots::SlotSet;
 use std::net::IpAddr;
@@ -11,11 +13,16 @@ use weft_base::num::parse_i64;
 /// Distance of the bus port from the client port.
 pub const BUS_PORT_DISTANCE: i64 = 10_000;
 
-const NO_STORE: &str = "This node is a cluster of its own: it can meet other nodes only with a store \
-                        for all of them ('cluster-store'), which this version does not have";
+const NO_STORE: &str = "This node is a cluster of its own: it can meet other nodes only with a store for \
+                        all of them. Set the directive 'cluster-store' to the address of an etcd";
 
 impl Scene<'_> {
     pub(super) fn meet(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
+        self.address_to_meet(args).and(Err(refusal(NO_STORE)))
+    }
+
+    /// The address in the arguments of MEET.
+    pub(super) fn address_to_meet(&self, args: &[&[u8]]) -> Result<(IpAddr, u16), Refusal> {
         let (host, port, bus) = match *args {
             [host, port] => (host, port, None),
             [host, port, bus] => (host, port, Some(bus)),
@@ -37,12 +44,13 @@ impl Scene<'_> {
             return Err(refusal("Cluster bus port number is out of range"));
         }
         let host = c_string(host);
-        let is_address = std::str::from_utf8(host).is_ok_and(|ip| ip.parse::<IpAddr>().is_ok());
-        if !is_address {
-            let text = [host, b":".as_slice(), port].concat();
-            return Err(refusal_with("Invalid node address specified: ", &text));
+        match std::str::from_utf8(host).ok().and_then(|ip| ip.parse().ok()) {
+            Some(ip) => Ok((ip, base as u16)),
+            None => {
+                let text = [host, b":".as_slice(), port].concat();
+                Err(refusal_with("Invalid node address specified: ", &text))
+            }
         }
-        Err(refusal(NO_STORE))
     }
 
     pub(super) fn forget(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
@@ -61,11 +69,18 @@ impl Scene<'_> {
     }
 
     pub(super) fn replicate(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
+        match self.primary_to_replicate(args)? {
+            Some(_) => Err(refusal(NO_STORE)),
+            None if self.myself.is_primary() => Ok(self.change()),
+            None => Err(refusal(NO_STORE)),
+        }
+    }
+
+    /// The primary in the arguments of REPLICATE; `None`: NO ONE.
+    pub(super) fn primary_to_replicate(&self, args: &[&[u8]]) -> Result<Option<NodeId>, Refusal> {
         let node = match *args {
             [id] => arguments::node(self.map, id, "Unknown node ")?,
-            [no, one] if is_one_of(no, &["no"]) && is_one_of(one, &["one"]) => {
-                return self.replicate_none();
-            }
+            [no, one] if is_one_of(no, &["no"]) && is_one_of(one, &["one"]) => return Ok(None),
             _ => return Err(Refusal::Form),
         };
         if node.id == self.myself.id {
@@ -80,26 +95,25 @@ impl Scene<'_> {
             let text = "To set a master the node must be empty and without assigned slots.";
             return Err(refusal(text));
         }
-        Err(refusal(NO_STORE))
-    }
-
-    fn replicate_none(&self) -> Result<Change, Refusal> {
-        match self.myself.is_primary() {
-            true => Ok(self.change()),
-            false => Err(refusal(NO_STORE)),
-        }
+        Ok(Some(node.id))
     }
 
     pub(super) fn fail_over(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
-        match *args {
-            [] => {}
-            [word] if is_one_of(word, &["force", "takeover"]) => {}
+        self.failover_mode(args).and(Err(refusal(NO_STORE)))
+    }
+
+    /// The mode in the arguments of FAILOVER.
+    pub(super) fn failover_mode(&self, args: &[&[u8]]) -> Result<FailoverMode, Refusal> {
+        let mode = match *args {
+            [] => FailoverMode::Plain,
+            [word] if is_one_of(word, &["force"]) => FailoverMode::Force,
+            [word] if is_one_of(word, &["takeover"]) => FailoverMode::Takeover,
             _ => return Err(Refusal::Syntax),
+        };
+        match self.myself.is_primary() {
+            true => Err(refusal("You should send CLUSTER FAILOVER to a replica")),
+            false => Ok(mode),
         }
-        if self.myself.is_primary() {
-            return Err(refusal("You should send CLUSTER FAILOVER to a replica"));
-        }
-        Err(refusal(NO_STORE))
     }
 
     /// Adds to `change` a config epoch that no other node has, unless this node has it already.
@@ -113,7 +127,8 @@ impl Scene<'_> {
         change.with(Edit::SetConfigEpoch { node: self.myself.id, epoch })
     }
 
-    pub(super) fn set_config_epoch(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
+    /// The epoch in the arguments of SET-CONFIG-EPOCH.
+    pub(super) fn epoch_to_set(&self, args: &[&[u8]]) -> Result<u64, Refusal> {
         let epoch = arguments::integer(args[0])?;
         let Ok(wanted) = u64::try_from(epoch) else {
             return Err(refusal(format!("Invalid config epoch specified: {epoch}")));
@@ -123,6 +138,11 @@ impl Scene<'_> {
                         other node.";
             return Err(refusal(text));
         }
+        Ok(wanted)
+    }
+
+    pub(super) fn set_config_epoch(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
+        let wanted = self.epoch_to_set(args)?;
         if self.myself.config_epoch != 0 {
             return Err(refusal("Node config epoch is already non-zero"));
         }

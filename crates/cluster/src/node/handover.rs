@@ -5,10 +5,11 @@
 //! slots stay suspended.
 
 use super::Node;
-use super::action::{Action, DrainId, Member, Ms, Transaction, Write};
+use super::action::{Action, DrainId, Duty, Member, Ms, Revision, Transaction, Write};
 use super::layout::{HandoverId, HandoverValue, IslandValue, Key};
 use super::parts::{Drain, Moving, Yielding};
 use super::proposals::Purpose;
+use crate::id::{NodeId, ShardId};
 use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 use std::collections::BTreeMap;
@@ -73,6 +74,14 @@ impl Node {
     pub fn admits_replicas(&self) -> bool {
         planted::is(Fault::CopyWhileYielding)
             || !self.proposals.is_possible(|purpose| *purpose == Purpose::Failover)
+    }
+
+    /// Whether this primary accepts the handshake of a node that follows this epoch of this shard.
+    pub fn admits_replica(&self, node: NodeId, shard: ShardId, epoch: Revision) -> bool {
+        let is_member = self.state.as_ref().and_then(|state| state.nodes.get(&node));
+        self.shown.duty == (Duty::Lead { shard, epoch })
+            && is_member.is_some_and(|line| line.shard == shard)
+            && self.admits_replicas()
     }
 
     /// Suspends the slots of each handover, and commits it when they are quiet.

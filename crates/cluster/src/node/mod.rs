@@ -43,6 +43,7 @@ pub use settings::Settings;
 pub use state::{Change, Entry};
 
 use crate::id::{NodeId, ShardId};
+use crate::map::Addresses;
 use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 use layout::{Invalid, IslandValue, Key, LeaseValue, NodeValue, ShardValue};
@@ -168,6 +169,41 @@ impl Node {
 
     pub fn me(&self) -> Member {
         self.me
+    }
+
+    /// The length of a lease.
+    pub fn timeout(&self) -> Ms {
+        self.settings.timeout
+    }
+
+    /// Whether the store has a line of this node.
+    pub fn knows(&self, node: NodeId) -> bool {
+        self.state.as_ref().is_some_and(|state| state.shard_of(node).is_some())
+    }
+
+    /// The addresses that a node announces.
+    pub fn addresses_of(&self, node: NodeId) -> Option<Addresses> {
+        Some(self.state.as_ref()?.nodes.get(&node)?.addresses.clone())
+    }
+
+    /// The nodes with a lease that announce this address for themselves, other than this one.
+    pub fn at_address(&self, ip: &str, port: u16) -> Vec<NodeId> {
+        let Some(state) = &self.state else { return Vec::new() };
+        let is_at = |id: &NodeId, node: &NodeValue| {
+            let of = &node.addresses;
+            let ports = [of.port, of.tls_port, of.client_port, of.client_tls_port];
+            *id != self.me.node
+                && (of.ip == ip || of.client_ipv4 == ip || of.client_ipv6 == ip)
+                && ports.contains(&port)
+                && state.leases.contains_key(id)
+        };
+        state.nodes.iter().filter(|(id, node)| is_at(id, node)).map(|(id, _)| *id).collect()
+    }
+
+    /// Applies changed settings, except the length of a lease: that of the present one is known to the store.
+    pub fn set(&mut self, now: Ms, settings: Settings, out: &mut Vec<Action>) {
+        self.settings = Settings { timeout: self.settings.timeout, ..settings };
+        self.settle(now, out);
     }
 
     /// Advances the time. The driver calls it about ten times a second.

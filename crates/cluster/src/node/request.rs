@@ -22,6 +22,8 @@ pub enum NodeRequest {
     Replicate(NodeId),
     Failover(FailoverMode),
     Forget(NodeId),
+    /// This node leaves its island for one of its own: RESET, REPLICATE NO ONE.
+    Leave,
     AddSlots(Box<SlotSet>),
     DeleteSlots(Box<SlotSet>),
     /// SETSLOT NODE, or the end of MIGRATESLOTS.

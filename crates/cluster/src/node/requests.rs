@@ -84,7 +84,11 @@ impl Node {
             NodeRequest::Meet(other) => self.meet(state, *other),
             NodeRequest::Replicate(primary) => self.replicate(state, *primary),
             NodeRequest::Failover(mode) => self.fail_over(now, state, *mode),
+            NodeRequest::Forget(node) if *node == self.me.node => {
+                refuse("ERR I tried hard but I can't forget myself...")
+            }
             NodeRequest::Forget(node) => self.forget(state, *node),
+            NodeRequest::Leave => self.leave(state),
             NodeRequest::AddSlots(slots) => self.add_slots(state, slots, waiting.sent),
             NodeRequest::DeleteSlots(slots) => self.leave_slots(state, slots, None, waiting),
             NodeRequest::MoveSlots { slots, to } => match state.nodes.get(to) {
@@ -191,10 +195,15 @@ impl Node {
         }
     }
 
+    /// Once its line is gone, this node begins again.
+    fn leave(&self, state: &State) -> Result<Step, Step> {
+        let island = state.island_of(self.me.node);
+        let is_alone = state.nodes.keys().filter(|id| state.island_of(**id) == island).count() == 1;
+        if is_alone { Ok(Step::Done) } else { self.forget(state, self.me.node) }
+    }
+
+    /// Removes a node and what only it has.
     fn forget(&self, state: &State, node: NodeId) -> Result<Step, Step> {
-        if node == self.me.node {
-            return refuse("ERR I tried hard but I can't forget myself...");
-        }
         let Some(line) = state.nodes.get(&node) else { return Ok(Step::Done) };
         let id = line.shard;
         let mut writes = vec![Write::Delete { key: Key::Node(node) }];
@@ -209,8 +218,11 @@ impl Node {
             value.list.retain(|member| member.node != node);
             writes.push(put(Key::Shard(id), value.encode()));
         } else if !is_alone || has_slots {
+            if node == self.me.node && has_slots {
+                return refuse("ERR This node owns slots: move them or delete them first");
+            }
             // The primary decides what belongs to its shard as long as it has a lease.
-            if state.leases.contains_key(&node) {
+            if node != self.me.node && state.leases.contains_key(&node) {
                 return refuse("ERR The node is a primary with slots or replicas, and it is alive");
             }
             if !is_alone {

@@ -29,6 +29,7 @@ use crate::error::{CmdResult, Error, SYNTAX};
 use crate::lock::Lock;
 use crate::registry::Command;
 use weft_base::glob::Pattern;
+use weft_base::slot::pattern_slot;
 use weft_command_spec::{Flags, Group, Spec, Special};
 use weft_keyspace::{Keyspace, Record, SHARDS, ShardSet};
 use weft_resp::Reply;
@@ -86,46 +87,76 @@ impl Cursor {
 /// The arguments of SCAN.
 struct Options<'a> {
     cursor: Cursor,
-    count: u64,
-    pattern: Option<Pattern<'a>>,
-    /// `None`: every type.
-    wanted_type: Option<Type>,
+    filter: Filter<'a>,
 }
 
 impl<'a> Options<'a> {
     fn parse(args: &[&'a [u8]]) -> Result<Options<'a>, Error> {
         let cursor = Cursor::parse(args[1])?;
-        let mut options =
-            Options { cursor, count: DEFAULT_COUNT, pattern: None, wanted_type: None };
-        let mut rest = &args[2..];
+        Ok(Options { cursor, filter: Filter::parse(&args[2..], |_, _| Ok(false))? })
+    }
+}
+
+/// The options of a scan over keys.
+#[derive(Debug)]
+pub struct Filter<'a> {
+    pub count: u64,
+    pattern: Option<Pattern<'a>>,
+    /// `None`: every type.
+    wanted_type: Option<Type>,
+}
+
+impl<'a> Filter<'a> {
+    /// Parses the options. `other` gets each unknown word with the next argument, and returns whether the two are an
+    /// option.
+    ///
+    /// # Errors
+    /// Those of the reference, and those of `other`.
+    pub fn parse(
+        mut rest: &[&'a [u8]],
+        mut other: impl FnMut(&'a [u8], &'a [u8]) -> Result<bool, Error>,
+    ) -> Result<Filter<'a>, Error> {
+        let mut filter = Filter { count: DEFAULT_COUNT, pattern: None, wanted_type: None };
         loop {
             rest = match rest {
-                [] => return Ok(options),
+                [] => return Ok(filter),
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"count") => {
-                    options.count = collection_scan::count(value)?;
+                    filter.count = collection_scan::count(value)?;
                     rest
                 }
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"match") => {
-                    options.pattern = collection_scan::pattern(value);
+                    filter.pattern = collection_scan::pattern(value);
                     rest
                 }
                 [word, value, rest @ ..] if word.eq_ignore_ascii_case(b"type") => {
                     let unknown =
                         || Error::owned([&b"ERR unknown type name '"[..], value, b"'"].concat());
-                    options.wanted_type = Some(Type::by_name(value).ok_or_else(unknown)?);
+                    filter.wanted_type = Some(Type::by_name(value).ok_or_else(unknown)?);
                     rest
                 }
                 [word, ..] if word.eq_ignore_ascii_case(b"novalues") => return Err(NOVALUES),
                 [word, ..] if word.eq_ignore_ascii_case(b"noscores") => return Err(NOSCORES),
+                [word, value, rest @ ..] if other(word, value)? => rest,
                 [..] => return Err(SYNTAX),
             };
         }
     }
 
-    fn matches(&self, record: &Record) -> bool {
+    /// Whether the scan returns this record.
+    pub fn matches(&self, record: &Record) -> bool {
         let type_of = || Kind::of(record.kind()).type_of();
         let matches_type = self.wanted_type.is_none_or(|wanted| type_of() == wanted);
         matches_type && self.pattern.is_none_or(|pattern| pattern.matches(record.key()))
+    }
+
+    /// The slot of all keys that can match, if it is one.
+    pub fn slot(&self) -> Option<u16> {
+        self.pattern.and_then(|pattern| pattern_slot(pattern.text()))
+    }
+
+    /// The steps after which a call ends that has not found COUNT keys.
+    pub fn max_steps(&self) -> u64 {
+        self.count.saturating_mul(STEPS_PER_COUNT)
     }
 }
 
@@ -140,13 +171,13 @@ pub fn shards(args: &[&[u8]], ks: &Keyspace, db: usize) -> ShardSet {
         [_, _, ..] => Options::parse(args),
         [..] => Err(SYNTAX),
     };
-    let Ok(Options { cursor, count, .. }) = options else {
+    let Ok(Options { cursor, filter }) = options else {
         return ShardSet::one(0);
     };
     let mut held = vec![cursor.shard];
     let mut covered = ks.shard_len(cursor.shard, db) as u64;
     for shard in cursor.shard + 1..SHARDS as u16 {
-        if covered >= count {
+        if covered >= filter.count {
             break;
         }
         let keys = ks.shard_len(shard, db) as u64;
@@ -163,7 +194,7 @@ fn scan(ctx: &mut Ctx<'_>) -> CmdResult {
     let mut keys = Reply::new(ctx.reply.proto);
     let mut found = 0;
     let next = visit_keys(ctx, &options, |record| {
-        if options.matches(record) {
+        if options.filter.matches(record) {
             keys.bulk(record.key());
             found += 1;
         }
@@ -181,9 +212,9 @@ fn visit_keys(ctx: &mut Ctx<'_>, options: &Options<'_>, mut visit: impl FnMut(&R
     let mut cursor = options.cursor;
     let mut keys = 0;
     let mut steps = 0;
-    let max_steps = options.count.saturating_mul(STEPS_PER_COUNT);
+    let max_steps = options.filter.max_steps();
     while usize::from(cursor.shard) < SHARDS {
-        let work_limit = keys >= options.count || steps >= max_steps;
+        let work_limit = keys >= options.filter.count || steps >= max_steps;
         let empty = ctx.db.shard_len(cursor.shard) == 0;
         // Empty shards are skipped even then: they would cost the client a call.
         if !empty && (work_limit || !ctx.db.holds(cursor.shard)) {

@@ -1,9 +1,9 @@
 //! Cluster mode.
 
 use super::{CLUSTER, EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX};
-use crate::checks::{announced_ip, cluster_config_file, host_name, ipv4, ipv6, node_name};
+use crate::checks::{announced_ip, cluster_config_file, cluster_store, host_name, ipv4, ipv6, node_name};
 use crate::directive::Flags;
-use crate::kind::{Kind, bytes, checked, int, one_of};
+use crate::kind::{Kind, bytes, checked, int, one_of, text};
 
 section! {
     after: super::replication::END,
@@ -15,7 +15,60 @@ section! {
         default: "no",
         flags: Flags::IMMUTABLE,
         status: EFFECTIVE,
-        doc: "Be a node of a cluster. This version supports clusters of one node only.",
+        doc: "Be a node of a cluster: of its own, or with others if cluster-store is set.",
+    }
+    CLUSTER_STORE = "cluster-store" {
+        kind: checked(cluster_store),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "The etcd in which the nodes of a cluster keep their map: \
+              etcd://HOST:PORT[,HOST:PORT...]/PREFIX, or etcds:// for TLS. All nodes of a cluster \
+              have the same. Empty: the environment variable WEFT_CLUSTER_STORE; without it, the \
+              node is a cluster of its own.",
+    }
+    CLUSTER_STORE_USER = "cluster-store-user" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "User of that etcd, if it has users.",
+    }
+    CLUSTER_STORE_PASSWORD = "cluster-store-password" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE.and(Flags::SENSITIVE),
+        status: EFFECTIVE,
+        doc: "Password of this user.",
+    }
+    CLUSTER_STORE_CA_CERT_FILE = "cluster-store-ca-cert-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "Authorities of etcd's certificate (PEM), for etcds://.",
+    }
+    CLUSTER_STORE_CERT_FILE = "cluster-store-cert-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "Certificate of this node for an etcd that requires one (PEM).",
+    }
+    CLUSTER_STORE_KEY_FILE = "cluster-store-key-file" {
+        kind: text(),
+        default: "\"\"",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "Key of this certificate (PEM).",
+    }
+    CLUSTER_WRITE_QUORUM = "cluster-write-quorum" {
+        kind: int(0, 16),
+        default: "0",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "With cluster-store: how many replicas must have a write before it is answered. Only \
+              these replicas are promoted, so no answered write is lost. 0: none, as in Valkey.",
     }
     CLUSTER_CONFIG_FILE = "cluster-config-file" {
         kind: checked(cluster_config_file),
@@ -41,9 +94,10 @@ section! {
     CLUSTER_NODE_TIMEOUT = "cluster-node-timeout" {
         kind: int(0, LONG_MAX),
         default: "15000",
-        status: CLUSTER,
-        doc: "Milliseconds after which a node that does not answer counts as failing. Most \
-              other times of the cluster are multiples of it.",
+        status: EFFECTIVE,
+        doc: "With cluster-store: milliseconds of a node's lease, rounded up to whole seconds. A primary \
+              that cannot reach etcd stops after it, and a replica takes over. A change needs a \
+              restart.",
     }
     CLUSTER_PORT = "cluster-port" {
         kind: int(0, PORT_MAX),
@@ -56,7 +110,7 @@ section! {
         "cluster-replica-validity-factor" aka "cluster-slave-validity-factor" {
         kind: int(0, INT_MAX),
         default: "10",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "How stale a replica may be and still take over, in node timeouts since it last \
               heard its primary. 0 sets no limit.",
     }

@@ -50,6 +50,7 @@ use weft_persist::storage::Disk;
 use weft_resp::Reply;
 use weft_state::answers::{Bound, NONE};
 use weft_state::aof_policy;
+use weft_state::authority::NO_TERM;
 use weft_state::mailbox::Message;
 use weft_state::server::{Journal, Server};
 use weft_state::waiting::WaitMessage;
@@ -283,7 +284,7 @@ impl Aof {
                 reply.error(OFF.as_bytes());
                 blocking::leave(srv, &waiting);
                 let message =
-                    Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0 });
+                    Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0, term: NO_TERM });
                 srv.threads[waiting.thread].mailbox.send(message);
             }
         }
@@ -307,7 +308,7 @@ impl Aof {
                 answer_wait(&mut reply, 1, on_replicas);
                 blocking::leave(srv, waiting);
                 let message =
-                    Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0 });
+                    Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0, term: NO_TERM });
                 srv.threads[waiting.thread].mailbox.send(message);
             }
             false

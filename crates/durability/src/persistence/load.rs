@@ -99,7 +99,7 @@ pub fn open_file(name: &str) -> std::io::Result<File> {
 pub fn at_start(srv: &'static Server, file: File) -> Result<Origin, Failure> {
     let began = Instant::now();
     // On a replica, keys expire only when the primary says so.
-    let keeps_expired = srv.config().primary().is_some();
+    let keeps_expired = srv.config().primary().is_some() || srv.links.replicator.is_member();
     let front = load_front(srv, file, keeps_expired, Place::Keyspace).map_err(|trouble| {
         tell(&trouble);
         "Fatal error loading the DB, check server logs. Exiting."

@@ -23,6 +23,7 @@ pub mod serve;
 use std::sync::Arc;
 use weft_keyspace::wait::{Claim, Unclaim};
 use weft_resp::Reply;
+use weft_state::authority::NO_TERM;
 use weft_state::mailbox::Message;
 use weft_state::server::Server;
 use weft_state::waiting::WaitMessage;
@@ -73,18 +74,21 @@ pub fn retry_after_removal(srv: &'static Server, keys: &[(usize, Box<[u8]>)]) {
 pub struct Served {
     pub waiting: Arc<Waiting>,
     pub reply: Reply,
+    /// The term of the node's authority before it was served.
+    pub term: u64,
 }
 
 impl Served {
     /// Sends the reply to the client. `unit`: the unit of the log that has the effects of its command.
     pub fn send_reply(self, srv: &'static Server, unit: u64) {
-        let Served { waiting, reply } = self;
+        let Served { waiting, reply, term } = self;
         waiting.state.finish();
         let thread = waiting.thread;
         srv.threads[thread].mailbox.send(Message::Wait(WaitMessage::Served {
             waiting,
             reply,
             unit,
+            term,
         }));
     }
 }
@@ -94,7 +98,8 @@ pub fn answer(srv: &'static Server, waiting: &Arc<Waiting>, write: impl FnOnce(&
     leave(srv, waiting);
     let mut reply = Reply::new(waiting.context.proto);
     write(&mut reply);
-    let message = Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0 });
+    let (waiting_too, term) = (waiting.clone(), NO_TERM);
+    let message = Message::Wait(WaitMessage::Served { waiting: waiting_too, reply, unit: 0, term });
     srv.threads[waiting.thread].mailbox.send(message);
 }
 

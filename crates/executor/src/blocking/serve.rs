@@ -83,6 +83,8 @@ fn serve_key(
         let next = srv.clients.blocked.first_after(passed, name, is_next);
         let Some((number, waiting)) = next else { return };
         passed = number;
+        // Before its command executes.
+        let term = srv.nodes.cluster.authority.term();
         match waiting.state.claim() {
             Claim::Over | Claim::Theirs => {}
             Claim::Owners => return,
@@ -91,7 +93,7 @@ fn serve_key(
                 return;
             }
             Claim::Ours => match serve_one(core, guard, &waiting) {
-                Serving::Done(reply) => served.push(Served { waiting, reply }),
+                Serving::Done(reply) => served.push(Served { waiting, reply, term }),
                 Serving::StaysBlocked => {}
                 Serving::HandedOver => return,
             },

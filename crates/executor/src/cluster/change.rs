@@ -16,6 +16,7 @@ use weft_base::slot::key_slot;
 use weft_cluster::{Asker, Map, NodeId, Verdict};
 use weft_commands::Error;
 use weft_config::Config;
+use weft_keyspace::Stop;
 use weft_resp::Reply;
 use weft_state::acting::ActionId;
 use weft_state::cluster::{Topology, settings_of};
@@ -74,6 +75,12 @@ pub fn finish_change(cx: &mut ConnCx<'_>) -> bool {
 pub fn apply_settings(srv: &Server, config: &Config, map: Map) {
     let me = srv.nodes.cluster.topology().me;
     publish(srv, Topology::new(map, me, settings_of(config)));
+}
+
+/// Puts a topology into force, while `stop` keeps the I/O threads between two commands. Commands in the slow lane continue: those of
+/// lost slots that have begun end.
+pub fn put_into_force(srv: &Server, topology: Topology, _stop: &Stop<'_>) {
+    publish(srv, topology);
 }
 
 /// Publishes a topology. Returns whether this node may serve less than before.

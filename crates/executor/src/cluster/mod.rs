@@ -92,6 +92,24 @@ pub fn check(
     refusal(routes, &session.shared, slot, verdict).map_or(Ok(Served::Here), Err)
 }
 
+/// Whether the slot of a request is suspended, because it is about to go to another node.
+#[cold]
+pub fn is_suspended(core: &mut Core, session: &Session, request: &Request<'_>, cmd: &Cmd) -> bool {
+    let srv = core.srv;
+    if !srv.nodes.cluster.has_store() {
+        return false;
+    }
+    let Some(topology) = core.topology.renew(&srv.nodes.cluster) else { return false };
+    if topology.suspended.is_empty() {
+        return false;
+    }
+    let is_queued = session.transaction.is_some() && !matches!(cmd.run, Run::Exec);
+    match find_slot(session, cmd, request.args) {
+        AskedSlot::One(slot) => !is_queued && topology.suspended.contains(slot),
+        AskedSlot::None | AskedSlot::Several => false,
+    }
+}
+
 /// Checks again whether this node serves a request, which holds its shards, or has waited for something else. Without a guard,
 /// its keys are not looked for.
 ///

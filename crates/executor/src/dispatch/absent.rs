@@ -57,10 +57,8 @@ mod tests {
     #[test]
     fn missing_commands_are_found() {
         let found = |line: &str| is_absent(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        for line in ["clusterscan", "cluster SYNCSLOTS"] {
-            assert!(found(line), "{line}");
-        }
-        for line in ["cluster nope", "cluster|syncslots", "fcall|x", "nosuch"] {
+        assert!(found("cluster SYNCSLOTS"));
+        for line in ["clusterscan", "cluster nope", "cluster|syncslots", "fcall|x", "nosuch"] {
             assert!(!found(line), "{line}");
         }
     }

@@ -4,6 +4,7 @@
 //! MULTI and EXEC is queued here. Next: [`crate::dispatch::hold`].
 
 use crate::access;
+use crate::authority;
 use crate::cluster::{self, Served};
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Suspend};
@@ -254,6 +255,12 @@ fn admit(task: &mut Task<'_>, inside: &mut Inside<'static>) -> Result<Option<Sus
     match core.srv.attention.load(Ordering::Relaxed) {
         0 => Ok(None),
         attention::CLUSTER if cluster::is_served(core, session, request, cmd) => Ok(None),
+        attention::CLUSTER_LEASE
+            if cluster::is_served(core, session, request, cmd)
+                && authority::begin_fast(core, session) =>
+        {
+            Ok(None)
+        }
         bits => admit_with_attention(task, inside, bits),
     }
 }
@@ -284,6 +291,9 @@ fn admit_with_attention(
         && snapshot::holds_back(core, session, request, cmd)
     {
         return Ok(Some(Suspend::Paused));
+    }
+    if bits & attention::LEASE != 0 {
+        authority::begin(core, session, request, cmd)?;
     }
     Ok(match served {
         Served::Here => held_back,

@@ -1,5 +1,6 @@
-//! CLIENT PAUSE: the requests that it delays.
+//! The requests that CLIENT PAUSE delays, and those on slots that are about to go to another node.
 
+use crate::cluster;
 use crate::dispatch::core::Core;
 use crate::dispatch::refusals;
 use crate::dispatch::request::Request;
@@ -8,7 +9,7 @@ use crate::transaction;
 use weft_state::command_table::{Cmd, Run};
 use weft_state::session::Session;
 
-/// Whether CLIENT PAUSE delays a request. A script that declares that it only reads runs during a pause of writes.
+/// Whether a request is delayed. A script that declares that it only reads runs during a pause of writes.
 #[inline]
 pub fn is_request_paused(
     core: &mut Core,
@@ -25,5 +26,5 @@ fn delays(core: &mut Core, session: &Session, request: &Request<'_>, cmd: &Cmd) 
         Run::Script(script) if resolve::only_reads(core, request.args, script) => cmd.spec.flags,
         _ => transaction::flags_of(session, cmd),
     };
-    refusals::is_paused(core, flags)
+    refusals::is_paused(core, flags) || cluster::is_suspended(core, session, request, cmd)
 }

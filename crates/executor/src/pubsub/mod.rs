@@ -21,6 +21,7 @@ pub mod direct;
 
 pub use direct::push;
 
+use crate::authority;
 use crate::dispatch::core::Core;
 use weft_pubsub::registry::{CanWait, Kind, MailboxFull};
 use weft_resp::Reply;
@@ -78,13 +79,21 @@ pub fn append_messages(core: &mut Core, session: &mut Session, reply: &mut Reply
         mailbox.take()
     });
     let (client, proto, subscribes) = (session.shared.id, session.proto, session.pushes.subscribes);
+    let binds = authority::binds_messages(core.srv);
+    let mut is_bound = false;
     core.inbox.since(session.pushes.seen, client, |message| {
         if let Message::Push(PushMessage::Published(published)) = message {
-            published.for_client(client, |part| part.write(proto, reply));
+            published.for_client(client, |part| {
+                part.write(proto, reply);
+                is_bound |= binds && published.is_on_shard();
+            });
         } else if let Message::Push(PushMessage::Invalidation { what, .. }) = message {
             what.write(proto, subscribes, reply);
         }
     });
+    if is_bound {
+        authority::note_message(core.srv, session);
+    }
     session.pushes.seen = core.inbox.end();
     session.pushes.listens = session.pushes.subscribes || session.pushes.is_pushed_to;
     keep(session, reply);

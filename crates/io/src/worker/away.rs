@@ -23,6 +23,7 @@ use weft_replication_driver::primary::waits;
 use weft_resp::Reply;
 use weft_state::args::ArgBuf;
 use weft_state::attempt::Attempt;
+use weft_state::authority::NO_TERM;
 use weft_state::conn::{Conn, DeferredRequest, State};
 use weft_state::packed_requests::PackedRequests;
 use weft_state::session::{ReplyMode, Session};
@@ -41,7 +42,9 @@ impl Worker {
     /// Handles a message about blocked clients, and returns its cost.
     pub(super) fn handle_wait(&mut self, message: WaitMessage) -> usize {
         match message {
-            WaitMessage::Served { waiting, reply, unit } => self.served(&waiting, reply, unit),
+            WaitMessage::Served { waiting, reply, unit, term } => {
+                self.served(&waiting, reply, unit, term);
+            }
             WaitMessage::Retry { waiting } => self.retry(waiting),
             WaitMessage::Unblocked { waiting, error } => self.unblocked(waiting, error),
             WaitMessage::Demoted => {
@@ -118,7 +121,12 @@ impl Worker {
             unreachable!("the command was looked up before");
         };
         let cancel = Arc::new(AtomicBool::new(false));
-        let own = &mut self.conns[index].session;
+        let conn = &mut self.conns[index];
+        let own = &mut conn.session;
+        if conn.output.term == NO_TERM {
+            conn.output.term = own.replies.term;
+        }
+        own.replies.term = NO_TERM;
         let mut session = own.detached();
         if cmd.takes_session() {
             std::mem::swap(own, &mut session);
@@ -182,7 +190,7 @@ impl Worker {
         conn.session.shared.activity.blocked.store(true, Ordering::Relaxed);
         self.widen_interest(index);
         // The pause may have ended before this arrived.
-        if self.core.srv.clients.pause.in_force(self.core.srv.mono_ms()).is_none() {
+        if !self.core.srv.is_paused() {
             self.resume(index, Awaited::Pause);
         }
     }
@@ -218,8 +226,11 @@ impl Worker {
     }
 
     /// Another thread has served the blocked client.
-    fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply, unit: u64) {
+    fn served(&mut self, waiting: &Arc<Waiting>, mut reply: Reply, unit: u64, term: u64) {
         if let Some(index) = self.waiting(waiting) {
+            if term != NO_TERM {
+                self.set_term(index, term);
+            }
             self.withhold(index, unit);
             self.answer(index, &mut reply, Awaited::Key);
             self.release_withheld();
@@ -276,12 +287,14 @@ impl Worker {
         blocking::leave(srv, waiting);
         let mut reply = Reply::new(waiting.context.proto);
         if error {
+            self.set_term(index, NO_TERM);
             // Counted as rejected, as in Valkey.
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             refuse(&self.core, &mut reply, &UNBLOCKED);
         } else if let Some(done) = hub(srv).result_at_timeout(srv, waiting) {
             waits::answer(&mut reply, done);
         } else {
+            self.set_term(index, srv.nodes.cluster.authority.term());
             reply.raw(&waiting.timeout_reply);
         }
         count_waited(&self.core, waiting, waiting.spent_ns, &reply, false);
@@ -293,7 +306,9 @@ impl Worker {
     /// declared the `redirect` capability.
     fn demoted(&mut self) {
         let srv = self.core.srv;
-        let waits = |conn: &Conn| conn.state.waiting().cloned();
+        // A CLUSTER command may be the reason of the change: its client waits for it.
+        let waits =
+            |conn: &Conn| conn.state.waiting().filter(|waiting| !waiting.is_of_cluster()).cloned();
         let all: Vec<_> =
             self.conns.iter().filter_map(|(index, conn)| Some((index, waits(conn)?))).collect();
         for (index, waiting) in all {
@@ -302,6 +317,7 @@ impl Worker {
                 continue;
             }
             blocking::leave(srv, &waiting);
+            self.set_term(index, NO_TERM);
             self.core.stats().commands[waiting.cmd.number].rejected.add(1);
             let session = &mut self.conns[index].session;
             let to = hub(srv).primary_of().filter(|_| session.options.redirect_capable);
@@ -352,6 +368,7 @@ impl Worker {
             return;
         }
         blocking::leave(self.core.srv, waiting);
+        self.set_term(index, NO_TERM);
         self.core.stats().commands[waiting.cmd.number].rejected.add(1);
         let mut reply = Reply::new(waiting.context.proto);
         refuse(&self.core, &mut reply, &error);
@@ -377,6 +394,9 @@ impl Worker {
             conn.state.close();
         }
         self.resume(index, by);
+        if self.needs_authority(index) && !self.check_authority(index, reply) {
+            return;
+        }
         self.deliver(index, reply);
         self.release_pushes(index);
     }

@@ -124,6 +124,7 @@ impl Worker {
                 Message::Replica(message) => self.handle_replica(message),
                 Message::Offload(message) => self.handle_offload(message),
                 Message::Durable => self.handle_durable(),
+                Message::TermEnded => self.end_withheld(),
                 Message::Thread(message) => self.handle_thread(message),
             };
             if spent > AT_ONCE {

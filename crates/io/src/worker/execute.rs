@@ -256,6 +256,9 @@ impl Worker {
         if queue {
             self.conns.queued.push(index);
         }
+        if self.needs_authority(index) && !self.check_authority(index, reply) {
+            return;
+        }
         self.deliver(index, reply);
     }
 }

@@ -15,7 +15,7 @@
 //! * [`pushes`] - delivering published messages
 //! * [`replicas`] - sending the replication stream
 //! * `look` - whether to poll again before sleeping
-//! * [`withheld`] - replies that wait for the disk
+//! * [`withheld`] - replies that wait for the disk or for replicas; [`authority`]: those that need a lease
 //! * [`away`] - connections whose command runs elsewhere; [`moving`]: moving connections;
 //!   [`owning`]: accepting and closing them
 //! * [`offload`] - `io-threads-do-reads no`
@@ -44,6 +44,7 @@ use weft_scheduler::placement::Placement;
 use weft_state::mailbox::ThreadMessage;
 use weft_state::server::Server;
 
+mod authority;
 mod away;
 mod events;
 mod execute;

@@ -28,6 +28,7 @@ use weft_executor::pubsub;
 use weft_net::interest::Interest;
 use weft_process::log_warning;
 use weft_resp::Reply;
+use weft_state::authority::NO_TERM;
 use weft_state::conn::{Conn, MoveMessage};
 use weft_state::mailbox::Message;
 
@@ -150,6 +151,12 @@ impl Worker {
         let mut pushes = Reply::new(conn.session.proto);
         pubsub::append_messages(&mut self.core, &mut conn.session, &mut pushes);
         conn.session.replies.keep = None;
+        let term = std::mem::replace(&mut conn.session.replies.term, NO_TERM);
+        if term != NO_TERM && !self.core.srv.may_acknowledge(term) {
+            // Its new thread closes it.
+            conn.session.shared.killed.store(true, Ordering::Relaxed);
+            return;
+        }
         conn.output.backlog.push(&mut pushes, 0);
     }
 

@@ -41,6 +41,11 @@ fn write(out: &mut Backlog, session: &Session, push: Push<'_>) {
     out.write(|reply| push.write(session.proto, session.pushes.subscribes, reply));
 }
 
+/// The weight of the messages in the mailbox.
+fn weight(run: &Run) -> usize {
+    run.each().map(|(_, message)| message.weight()).sum()
+}
+
 impl Worker {
     /// Handles message `number`, and returns its cost.
     #[inline]
@@ -87,6 +92,9 @@ impl Worker {
 
     /// Appends a run of consecutive messages to the outputs of their receivers.
     fn deliver_run(&mut self, run: &Run) {
+        if !self.may_deliver(run) {
+            return self.handed_on(weight(run));
+        }
         let Some(ids) = run.together() else {
             return run.each().for_each(|(number, message)| self.hand_on_one(message, number));
         };
@@ -105,8 +113,7 @@ impl Worker {
                 self.append_some(*id, run);
             }
         }
-        let weight = run.each().map(|(_, message)| message.weight()).sum();
-        self.handed_on(weight);
+        self.handed_on(weight(run));
     }
 
     /// Appends the messages of a run that a client has not received yet, one by one: any of them

@@ -22,7 +22,9 @@ impl Worker {
         }
         let conn = &mut self.conns[index];
         conn.output.withheld = conn.output.withheld.max(unit);
-        self.withheld.push(Reverse((unit, token(index, conn.generation))));
+        let token = token(index, conn.generation);
+        self.note_withheld(index);
+        self.withheld.push(Reverse((unit, token)));
         true
     }
 
@@ -58,6 +60,9 @@ impl Worker {
                 continue;
             }
             self.conns[index].output.withheld = 0;
+            if self.needs_authority(index) && !self.check_released(index) {
+                continue;
+            }
             self.resume(index, Awaited::Durable(upto));
             self.on_writable(index);
         }

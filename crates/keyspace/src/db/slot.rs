@@ -1,50 +1,37 @@
-//! The keys of one hash slot, found by a walk of the slot's shard, which the guard must hold. A shard has the keys of 64 slots.
+//! The keys of one hash slot, in a cluster: tables keep them together ([`Keyspace::by_slot`](crate::Keyspace::by_slot)).
+//! The guard must hold the slot's shard.
 
 use super::Db;
-use crate::keyspace::shard_of;
+use crate::keyspace::{group_of, shard_of};
 use crate::notice::Classes;
-use weft_base::slot::key_slot;
+use weft_types::RecordRef;
 
 impl Db<'_> {
-    /// The number of live keys in `slot`. O(keys in the shard).
-    pub fn count_slot(&mut self, slot: u16) -> usize {
-        let mut count = 0;
-        self.walk_slot(slot, |_| {
-            count += 1;
-            true
-        });
-        count
+    /// The number of keys in `slot`, with expired ones that are not removed yet. O(1).
+    pub fn count_slot(&self, slot: u16) -> usize {
+        assert!(self.holds(shard_of(slot)), "the shard of slot {slot} is not held");
+        self.keyspace().slot_len(slot, self.index)
     }
 
-    /// Adds the number of live keys in each slot to `counts`. The guard must hold all shards. O(keys).
-    pub fn count_slots(&mut self, counts: &mut [usize]) {
-        for shard in 0..crate::keyspace::SHARDS as u16 {
-            let mut cursor = 0;
-            loop {
-                cursor = self.scan_shard(shard, cursor, |record| {
-                    counts[usize::from(key_slot(record.key()))] += 1;
-                });
-                if cursor == 0 {
-                    break;
+    /// The names of up to `most` keys in `slot`, with expired ones that are not removed yet. O(names).
+    pub fn slot_names(&mut self, slot: u16, most: usize) -> Vec<Box<[u8]>> {
+        let mut names = Vec::with_capacity(self.count_slot(slot).min(most));
+        let mut cursor = 0;
+        while names.len() < most {
+            cursor = self.table(shard_of(slot)).scan_group(group_of(slot), cursor, |record| {
+                if names.len() < most {
+                    names.push(record.key().into());
                 }
+            });
+            if cursor == 0 {
+                break;
             }
         }
-    }
-
-    /// The names of up to `most` live keys in `slot`. O(keys in the shard).
-    pub fn slot_names(&mut self, slot: u16, most: usize) -> Vec<Box<[u8]>> {
-        let mut names = Vec::new();
-        self.walk_slot(slot, |name| {
-            if names.len() < most {
-                names.push(name.into());
-            }
-            names.len() < most
-        });
         names
     }
 
     /// Removes the keys in `slot`, and returns their number. Each of them is logged as `command`, which is DEL or UNLINK, and
-    /// notified. O(keys in the shard).
+    /// notified. O(keys in the slot).
     pub fn delete_slot(&mut self, slot: u16, command: &[u8]) -> usize {
         let mut deleted = 0;
         for name in self.slot_names(slot, usize::MAX) {
@@ -59,20 +46,20 @@ impl Db<'_> {
         deleted
     }
 
-    /// Calls `seen` for the live keys in `slot`. It returns whether to continue, which counts after each step.
-    fn walk_slot(&mut self, slot: u16, mut seen: impl FnMut(&[u8]) -> bool) {
-        let mut cursor = 0;
-        loop {
-            let mut continues = true;
-            cursor = self.scan_shard(shard_of(slot), cursor, |record| {
-                if key_slot(record.key()) == slot {
-                    continues &= seen(record.key());
-                }
-            });
-            if cursor == 0 || !continues {
-                return;
+    /// One step of a scan over the live keys of `slot`, whose shard the guard must hold. Cursor 0 starts and ends the scan.
+    /// A key that exists during the whole scan is passed at least once. Between the steps, the shard may be released.
+    pub fn scan_slot(
+        &mut self,
+        slot: u16,
+        cursor: u64,
+        mut seen: impl FnMut(RecordRef<'_>),
+    ) -> u64 {
+        let now = self.context.over_ms;
+        self.table(shard_of(slot)).scan_group(group_of(slot), cursor, |record| {
+            if record.expiry().is_none_or(|at| at > now) {
+                seen(record);
             }
-        }
+        })
     }
 }
 
@@ -83,6 +70,7 @@ mod tests {
     use crate::context::ExecContext;
     use crate::hold::Outside;
     use crate::keyspace::Keyspace;
+    use weft_base::slot::key_slot;
     use weft_types::string::{New, record};
 
     const NOW: i64 = 1000;
@@ -99,7 +87,7 @@ mod tests {
 
     #[test]
     fn only_keys_of_the_slot_are_counted_listed_and_deleted() {
-        let ks = Keyspace::new(2, 1, Box::new(|_| {}));
+        let ks = Keyspace::by_slot(2, 1, Box::new(|_| {}));
         let mut context = ExecContext::new(NOW, 1);
         let mut inside = Outside::new(&ks, 0).enter();
         let tags = tags();
@@ -118,13 +106,20 @@ mod tests {
         let slot = tags[0].1;
         let guard = inside.guard_one(&mut context, shard_of(slot)).expect("the shard is free");
         let mut db = Db::new(&guard, &mut context, 0);
-        assert_eq!((db.count_slot(slot), db.slot_names(slot, usize::MAX).len()), (45, 45));
+        // Five of them have expired.
+        assert_eq!((db.count_slot(slot), db.slot_names(slot, usize::MAX).len()), (50, 50));
+        let mut live = 0;
+        let mut cursor = db.scan_slot(slot, 0, |_| live += 1);
+        while cursor != 0 {
+            cursor = db.scan_slot(slot, cursor, |_| live += 1);
+        }
+        assert_eq!(live, 45);
         assert_eq!(db.slot_names(slot, 7).len(), 7);
         assert!(db.slot_names(slot, 0).is_empty());
         assert!(db.slot_names(slot, 50).iter().all(|name| name.starts_with(tags[0].0.as_bytes())));
         assert_eq!(db.delete_slot(slot, b"DEL"), 45);
-        assert_eq!((db.count_slot(slot), db.count_slot(tags[1].1)), (0, 45));
-        assert_eq!(Db::new(&guard, &mut context, 1).count_slot(slot), 45);
+        assert_eq!((db.count_slot(slot), db.count_slot(tags[1].1)), (0, 50));
+        assert_eq!(Db::new(&guard, &mut context, 1).count_slot(slot), 50);
         commit(&guard, &mut context);
     }
 }

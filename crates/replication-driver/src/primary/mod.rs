@@ -9,12 +9,13 @@
 //! * [`send_command`] - sends a command to a connection's thread, which lends its socket through
 //!   [`weft_state::replica_socket`]
 //! * [`snapshot`] - takes a snapshot; [`fan_out`]: sends it
-//! * [`waits`] - WAIT and WAITAOF
+//! * [`waits`] - WAIT and WAITAOF; [`quorum`]: replies that wait until the cluster has confirmed their writes
 //!
 //! A connection that the machine knows stays on its thread, so that the thread receives commands in
 //! order.
 
 mod fan_out;
+pub mod quorum;
 mod snapshot;
 pub mod waits;
 
@@ -40,6 +41,7 @@ pub struct Replicas {
     /// End of the stream at the last notification of the sending threads.
     notified_to: u64,
     pub waiters: waits::Waiters,
+    pub quorum: quorum::Quorum,
 }
 
 /// A connection that the machine knows.
@@ -50,6 +52,11 @@ struct Link {
 }
 
 impl Replicas {
+    /// Whether replies wait for replicas.
+    pub fn has_waits(&self) -> bool {
+        !self.waiters.is_empty() || self.quorum.waits(&self.waiters.marks)
+    }
+
     /// The thread of a snapshot has ended.
     fn ended(&mut self, snapshot: SnapshotId) {
         self.jobs.remove(&snapshot);

@@ -40,10 +40,24 @@ impl Marks {
         if self.ends.back().is_some_and(|(last, _)| *last >= unit) {
             return;
         }
+        // `unit_through` needs ascending offsets.
+        debug_assert!(self.ends.back().is_none_or(|(_, end)| *end <= offset));
         if self.ends.len() == MARKS {
             self.ends.pop_front();
         }
         self.ends.push_back((unit, offset));
+    }
+
+    /// The last unit of the stream, or 0.
+    pub fn last_unit(&self) -> u64 {
+        self.ends.back().map_or(0, |(unit, _)| *unit)
+    }
+
+    /// The greatest known unit such that the stream up to `offset` includes it and all units before it; 0: none is known.
+    /// O(log(marks)).
+    pub fn unit_through(&self, offset: u64) -> u64 {
+        let after = self.ends.partition_point(|(_, end)| *end <= offset);
+        after.checked_sub(1).map_or(0, |at| self.ends[at].0)
     }
 
     /// An offset of the stream that includes the unit, possibly slightly beyond its end. `None`:
@@ -227,11 +241,17 @@ mod tests {
             (marks.offset(13), marks.offset(20), marks.offset(21)),
             (Some(300), Some(300), None)
         );
+        assert_eq!(
+            [49, 50, 99, 100, 299, 300].map(|offset| marks.unit_through(offset)),
+            [0, 10, 10, 12, 12, 20]
+        );
+        assert_eq!(marks.last_unit(), 20);
         for unit in 21..21 + 2 * MARKS as u64 {
             marks.note(unit, 10 * unit);
         }
         let oldest = 21 + MARKS as u64;
         assert_eq!(marks.offset(11), Some(10 * oldest), "a dropped unit counts as the oldest mark");
+        assert_eq!(marks.unit_through(10 * oldest - 1), 0, "earlier units are not known any more");
         marks.begin(50_000, 700_000);
         assert_eq!((marks.offset(50_000), marks.offset(50_001)), (Some(700_000), None));
     }

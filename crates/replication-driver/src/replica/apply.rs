@@ -191,7 +191,7 @@ impl Applier {
         let mut inside = outside.take().expect("this thread is outside").enter();
         core.begin();
         let (mut at, mut left) = (units.start, Left::Gone);
-        if machine.lock().node.may_apply(link) {
+        if may_apply(srv, link) {
             left = Left::Nothing;
             let begin = splitter.unit(at).place().start;
             let mut asked = false;
@@ -272,7 +272,7 @@ impl Applier {
             return Left::Paused;
         }
         core.begin_command();
-        let may_apply = machine.lock().node.may_apply(link);
+        let may_apply = may_apply(srv, link);
         if may_apply {
             let (srv, bytes, db) = (*srv, unit.bytes().to_vec(), unit.db());
             // No snapshot may begin between the unit and its report: it would have the unit, but
@@ -291,6 +291,17 @@ impl Applier {
         core.publish();
         if may_apply { Left::Nothing } else { Left::Gone }
     }
+}
+
+/// Whether units of this link may be applied. If not, the link is closed: no unit may be skipped.
+/// The caller is inside the safepoint, or holds shards.
+fn may_apply(srv: &'static Server, link: LinkId) -> bool {
+    let machine = hub(srv);
+    let may_apply = machine.lock().node.may_apply(link);
+    if !may_apply {
+        machine.step(srv, |node, now, out| node.refuse_stream(now, link, out));
+    }
+    may_apply
 }
 
 /// Whether a unit must wait, as a client's write would, because a full snapshot would grow further.

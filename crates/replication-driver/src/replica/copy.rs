@@ -175,6 +175,7 @@ impl Copies {
     pub fn end(&mut self, applier: &mut Applier, link: LinkId, wake_flag: &WakeFlag) {
         let srv = self.srv;
         let Some(copy) = self.present.take() else { return };
+        let is_staged = matches!(copy, Copy::Pipe { beside: Some(_), .. });
         let loaded = match copy {
             Copy::File(file) => self.load_file(applier, link, file),
             Copy::Front { .. } => Err("it ends before its header".into()),
@@ -204,7 +205,14 @@ impl Copies {
                 let Applier { core, hand, .. } = applier;
                 core.begin();
                 let guard = hand.world(&mut core.context);
-                hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
+                let is_wanted =
+                    hub.cut(srv, Some(&guard), |node, now, out| node.loaded(now, link, db, out));
+                if is_staged && !is_wanted {
+                    // The old data are still in place.
+                    drop(guard);
+                    self.end_loading();
+                    return settle(srv, wake_flag);
+                }
                 if let Some(functions) = functions {
                     srv.scripts.functions.replace(functions);
                 }

@@ -4,10 +4,12 @@
 //! actions. The caller executes them in that order. Nothing here blocks, allocates without bound or
 //! reads a clock.
 
+mod cluster;
 mod roles;
 
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids, LinkId, SnapshotId};
+use crate::cluster::Greeting;
 use crate::cx::{Cx, Notification};
 use crate::failover::Failover;
 use crate::planted::{self, Fault};
@@ -15,6 +17,8 @@ use crate::primary::{Primary, ReplconfEffect};
 use crate::replica::Follower;
 use crate::settings::Settings;
 use crate::stream::{Position, Stream, Units};
+use cluster::Membership;
+pub use cluster::{Cluster, ShardPrimary};
 
 /// The initial state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,38 +38,48 @@ pub struct Node {
     follower: Option<Follower>,
     last_link: LinkId,
     failover: Failover,
+    /// In a cluster with a store.
+    membership: Option<Membership>,
+    discarded: u64,
 }
 
 impl Node {
-    #[must_use]
-    pub fn new(
-        now: Ms,
-        settings: Settings,
-        mut ids: Ids,
-        start: Start,
-        out: &mut Vec<Action>,
-    ) -> Node {
-        let mut stream = Stream::new(ids(), settings.backlog_size);
-        let follower = start.primary.map(|(host, port)| {
-            stream.demote();
-            if let Some(position) = start.position {
-                stream.adopt(position);
-            }
-            Follower::new(now, host, port, LinkId(0), start.position.is_some())
-        });
-        if let (None, Some(position)) = (&follower, start.position) {
-            stream.restart(position, ids());
-            out.push(Action::KeepWrites);
-        }
+    /// A server without data.
+    fn empty(now: Ms, settings: Settings, mut ids: Ids) -> Node {
+        let stream = Stream::new(ids(), settings.backlog_size);
         Node {
             settings,
             ids,
             stream,
             primary: Primary::new(now),
-            follower,
+            follower: None,
             last_link: LinkId(0),
             failover: Failover::No,
+            membership: None,
+            discarded: 0,
         }
+    }
+
+    #[must_use]
+    pub fn new(now: Ms, settings: Settings, ids: Ids, start: Start, out: &mut Vec<Action>) -> Node {
+        let mut node = Node::empty(now, settings, ids);
+        match (start.primary, start.position) {
+            (Some((host, port)), position) => {
+                node.stream.demote();
+                if let Some(position) = position {
+                    node.stream.adopt(position);
+                }
+                let follower = Follower::new(now, host, port, node.last_link, position.is_some());
+                node.follower = Some(follower);
+            }
+            (None, Some(position)) => {
+                let id = (node.ids)();
+                node.stream.restart(position, id);
+                out.push(Action::KeepWrites);
+            }
+            (None, None) => {}
+        }
+        node
     }
 
     #[must_use]
@@ -128,6 +142,8 @@ impl Node {
             stream: &mut self.stream,
             ids: &mut self.ids,
             out,
+            member: self.membership.as_ref().map(|membership| &*membership.shard),
+            discarded: &mut self.discarded,
             notifications: Vec::new(),
         };
         let result = run(&mut self.primary, self.follower.as_mut(), &mut cx);
@@ -190,6 +206,7 @@ impl Node {
         let speaks = is_primary && self.failover == Failover::No;
         self.serve(now, out, |primary, cx| primary.tick(cx, is_primary, speaks));
         self.drive_failover(now, out);
+        self.report();
     }
 
     // ---- the stream
@@ -206,6 +223,14 @@ impl Node {
         let result = self.stream.write(write);
         self.serve(now, out, |primary, cx| primary.appended(cx));
         result
+    }
+
+    /// Keeps the stream from here on, even without replicas, or only as long as `repl-backlog-ttl` allows.
+    pub fn keep_stream(&mut self, always: bool, out: &mut Vec<Action>) {
+        self.primary.keep_backlog(always);
+        if always && self.is_primary() && self.stream.keep(&mut *self.ids) {
+            out.push(Action::KeepWrites);
+        }
     }
 
     /// A client waits for replicas' acknowledgements.
@@ -226,6 +251,11 @@ impl Node {
         args: &[&[u8]],
         out: &mut Vec<Action>,
     ) {
+        match Greeting::parse(args).filter(|_| self.membership.is_some()) {
+            Some(Ok(greeting)) => return self.greet(now, conn, peer, greeting, out),
+            Some(Err(text)) => return refuse(conn, &text, out),
+            None => {}
+        }
         match self.run(now, out, |primary, _, cx| primary.replconf(cx, conn, peer, args)) {
             ReplconfEffect::Nothing => {}
             ReplconfEffect::GetAck => {
@@ -249,6 +279,9 @@ impl Node {
     ) {
         if self.primary.is_replica(conn) {
             return;
+        }
+        if let Err(text) = self.admits_replica(conn) {
+            return refuse(conn, text, out);
         }
         if let [id, _, word, ..] = args
             && word.eq_ignore_ascii_case(b"failover")
@@ -351,9 +384,13 @@ impl Node {
         })
     }
 
-    /// The copy is loaded. `db` is the selected database of its stream (`repl-stream-db`).
-    pub fn loaded(&mut self, now: Ms, link: LinkId, db: u32, out: &mut Vec<Action>) {
-        self.follow(now, out, |follower, cx| follower.loaded(cx, link, db));
+    /// The copy is loaded. `db` is the selected database of its stream (`repl-stream-db`). Returns
+    /// whether the copy is this server's data now.
+    pub fn loaded(&mut self, now: Ms, link: LinkId, db: u32, out: &mut Vec<Action>) -> bool {
+        self.run(now, out, |_, follower, cx| match follower {
+            Some(follower) => follower.loaded(cx, link, db),
+            None => false,
+        })
     }
 
     pub fn load_failed(&mut self, now: Ms, link: LinkId, why: &str, out: &mut Vec<Action>) {
@@ -365,6 +402,7 @@ impl Node {
     #[must_use]
     pub fn may_apply(&self, link: LinkId) -> bool {
         self.follower.as_ref().is_some_and(|follower| follower.may_apply(link))
+            && self.admits_stream()
             || planted::is(Fault::LateAnswersCount)
     }
 

@@ -72,6 +72,16 @@ impl Node {
     /// Follows a primary. Replicas stay connected: if this server can continue from its position,
     /// so can they.
     fn demote(&mut self, now: Ms, host: &str, port: u16, failover: bool, out: &mut Vec<Action>) {
+        let resumable = self.leave_role(now, out);
+        let mut follower = Follower::new(now, host.to_string(), port, self.last_link, resumable);
+        follower.set_failover(failover);
+        self.follower = Some(follower);
+        self.follow(now, out, |follower, cx| follower.tick(cx));
+    }
+
+    /// Closes the link to the primary, or ends the writing of the stream. Returns whether the data
+    /// match the position. The caller sets the next primary.
+    pub(super) fn leave_role(&mut self, now: Ms, out: &mut Vec<Action>) -> bool {
         let mut resumable = true;
         self.follow(now, out, |follower, cx| {
             resumable = follower.has_position();
@@ -84,10 +94,7 @@ impl Node {
             out.push(Action::Demoted);
             out.push(Action::DropWrites);
         }
-        let mut follower = Follower::new(now, host.to_string(), port, self.last_link, resumable);
-        follower.set_failover(failover);
-        self.follower = Some(follower);
-        self.follow(now, out, |follower, cx| follower.tick(cx));
+        resumable
     }
 
     /// Becomes a primary, under a new id.

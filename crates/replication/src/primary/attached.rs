@@ -2,6 +2,7 @@
 
 use crate::Ms;
 use crate::action::{ConnId, Form, Parts, SnapshotId, Target};
+use crate::cluster::Greeting;
 use crate::settings::OutputLimit;
 
 /// The progress of the synchronization.
@@ -49,6 +50,8 @@ pub(super) struct Attached {
     /// The address of the connection.
     pub peer: String,
     pub announced: Announced,
+    /// In a cluster with a store: the member that it is.
+    pub greeting: Option<Greeting>,
     /// It used SYNC and never acknowledges an offset.
     pub silent: bool,
     pub phase: Phase,
@@ -73,6 +76,7 @@ impl Attached {
                 parts: Parts::ALL,
                 rdb_only: false,
             },
+            greeting: None,
             silent: false,
             phase: Phase::Guest,
             acks: Acks::default(),

@@ -16,6 +16,7 @@
 
 mod attached;
 mod counts;
+mod members;
 mod replconf;
 mod sync;
 mod waits;
@@ -52,6 +53,8 @@ pub struct Primary {
     /// The id of the last requested snapshot.
     last_snapshot: u64,
     no_replicas_since: Option<Ms>,
+    /// The backlog is never freed.
+    keeps_backlog: bool,
     last_ping: Ms,
     last_newlines: Ms,
     /// End of the stream after the last GETACK.
@@ -92,6 +95,7 @@ impl Primary {
     /// A connection was closed.
     pub(crate) fn closed(&mut self, cx: &mut Cx<'_>, conn: ConnId) {
         let Some(replica) = self.replicas.remove(&conn) else { return };
+        members::report_gone(cx, &replica);
         if !replica.is_replica() {
             return;
         }
@@ -176,7 +180,7 @@ impl Primary {
             self.newlines(cx);
         }
         self.drop_silent(cx);
-        if is_primary {
+        if is_primary && cx.member.is_none() {
             self.free_backlog(cx);
         }
         self.begin_if_due(cx);
@@ -220,9 +224,14 @@ impl Primary {
         }
     }
 
+    /// Keeps the backlog however long there are no replicas, or frees it after `repl-backlog-ttl`.
+    pub(crate) fn keep_backlog(&mut self, always: bool) {
+        self.keeps_backlog = always;
+    }
+
     fn free_backlog(&mut self, cx: &mut Cx<'_>) {
         let ttl = cx.settings.backlog_ttl;
-        if ttl == 0 || cx.stream.backlog().is_none() || self.has_replicas() {
+        if ttl == 0 || self.keeps_backlog || cx.stream.backlog().is_none() || self.has_replicas() {
             return;
         }
         if self.no_replicas_since.is_some_and(|since| cx.now.saturating_sub(since) > ttl) {

@@ -154,6 +154,7 @@ impl Primary {
         {
             cx.out.push(Action::Acknowledged);
         }
+        self.report_ack(cx, conn);
     }
 
     /// Handles a bare line end: a replica that is loading is alive.

@@ -52,6 +52,7 @@ impl Primary {
             },
             None => self.entry(conn, peer).silent = true,
         }
+        self.report_copy(cx, conn);
         self.counts.sync_full += 1;
         if cx.stream.keep(&mut *cx.ids) {
             let id = cx.stream.history().id;

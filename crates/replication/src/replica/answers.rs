@@ -1,7 +1,7 @@
 //! A primary's replies, line by line, and their effects.
 
 use super::bulk::{Body, Head};
-use super::words::{self, PsyncAnswer};
+use super::words::{self, PsyncAnswer, Question};
 use super::{Copy, Follower, State};
 use crate::action::{Action, Level, Load};
 use crate::cx::{Cx, Notification};
@@ -17,7 +17,8 @@ impl Follower {
             State::Ping => match words::is_reachable(line) {
                 true => {
                     cx.log(Level::Notice, "Primary replied to PING, replication can continue...");
-                    let (left, bytes) = words::questions(cx.settings);
+                    let greeting = self.source.map(|source| source.greeting);
+                    let (left, bytes) = words::questions(cx.settings, greeting.as_ref());
                     self.state = State::Questions { left: left.into() };
                     self.send(cx, bytes);
                 }
@@ -26,6 +27,7 @@ impl Follower {
             State::Questions { left } => {
                 let question = left.pop_front();
                 let ended = left.is_empty();
+                let is_greeting = question == Some(Question::Cluster);
                 if let Some(question) = question
                     && line.first() == Some(&b'-')
                 {
@@ -33,6 +35,9 @@ impl Follower {
                         Ok(note) => cx.log(Level::Notice, note),
                         Err(why) => return self.fail(cx, why),
                     }
+                }
+                if is_greeting {
+                    self.greeted(line);
                 }
                 if ended {
                     self.ask(cx);
@@ -77,6 +82,9 @@ impl Follower {
         let failing_over = self.failover;
         match answer {
             PsyncAnswer::Wait => {}
+            PsyncAnswer::Full(None) if self.source.is_some() => {
+                self.fail(cx, "Primary replied with wrong +FULLRESYNC syntax.");
+            }
             PsyncAnswer::Full(of) => {
                 cx.notifications.push(Notification::Accepted);
                 // Requested once: a later attempt is an ordinary one.
@@ -111,6 +119,9 @@ impl Follower {
             }
             PsyncAnswer::Unknown(text) if failing_over => {
                 cx.notifications.push(Notification::Refused);
+                self.fail(cx, format!("Unexpected reply to PSYNC from primary: {text}"));
+            }
+            PsyncAnswer::Unknown(text) if self.source.is_some() => {
                 self.fail(cx, format!("Unexpected reply to PSYNC from primary: {text}"));
             }
             PsyncAnswer::Unknown(text) => {
@@ -189,10 +200,11 @@ impl Follower {
         };
         let place = if load == Load::File { "to disk" } else { "to parser" };
         cx.log(Level::Notice, format!("PRIMARY <-> REPLICA sync: {text} {place}"));
-        if load == Load::Direct {
-            self.drop_data(cx);
+        let copy = Copy { of, load };
+        if load == Load::Direct && !self.drop_data(cx, &copy) {
+            return;
         }
         cx.out.push(Action::BeginLoad { link: self.link, load, bytes });
-        self.state = State::Body { copy: Copy { of, load }, body };
+        self.state = State::Body { copy, body };
     }
 }

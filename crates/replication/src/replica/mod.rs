@@ -17,6 +17,7 @@
 
 mod answers;
 pub mod bulk;
+mod source;
 pub mod words;
 
 use crate::Ms;
@@ -27,6 +28,7 @@ use crate::lines::{Line, Lines};
 use crate::planted::{self, Fault};
 use crate::stream::Position;
 use bulk::Body;
+pub(crate) use source::Source;
 use std::collections::VecDeque;
 use words::Question;
 
@@ -98,6 +100,10 @@ pub struct Follower {
     is_applying: bool,
     /// Time since which the replica reads again.
     reading_since: Ms,
+    /// In a cluster with a store.
+    source: Option<Source>,
+    /// Something has arrived from the primary since the last report.
+    has_heard: bool,
 }
 
 impl Follower {
@@ -119,6 +125,8 @@ impl Follower {
             received_to: 0,
             is_applying: false,
             reading_since: now,
+            source: None,
+            has_heard: false,
         }
     }
 
@@ -338,6 +346,7 @@ impl Follower {
             match &mut self.state {
                 State::Online { .. } => {
                     self.last_io = cx.now;
+                    self.has_heard = true;
                     self.received_to += (bytes.len() - at) as u64;
                     if at < bytes.len() {
                         self.is_applying = true;
@@ -349,6 +358,7 @@ impl Follower {
                 State::Waiting { .. } | State::Connecting => return bytes.len(),
                 State::Body { body, .. } => {
                     self.last_io = cx.now;
+                    self.has_heard = true;
                     let (used, part, complete) = body.take(&bytes[at..]);
                     at += used;
                     if !part.is_empty() {
@@ -389,21 +399,27 @@ impl Follower {
         }
     }
 
-    /// From here on the data have no valid position.
-    fn drop_data(&mut self, cx: &mut Cx<'_>) {
+    /// From here on the data have no valid position. Returns `false` if they must stay, and the
+    /// attempt has ended.
+    fn drop_data(&mut self, cx: &mut Cx<'_>, copy: &Copy) -> bool {
+        if !self.may_drop(cx) {
+            return false;
+        }
+        self.count_discarded(cx, copy);
         cx.log(Level::Notice, "PRIMARY <-> REPLICA sync: Flushing old data");
         cx.notifications.push(Notification::CutReplicas);
         if !planted::is(Fault::DroppedDataClaimed) {
             self.resumable = false;
             cx.stream.forget((cx.ids)());
         }
+        true
     }
 
     fn payload_ended(&mut self, cx: &mut Cx<'_>) {
         let State::Body { copy, .. } = &self.state else { unreachable!("its body has ended") };
         let copy = copy.clone();
-        if copy.load == Load::File {
-            self.drop_data(cx);
+        if copy.load == Load::File && !self.drop_data(cx, &copy) {
+            return;
         }
         cx.log(Level::Notice, "PRIMARY <-> REPLICA sync: Loading DB in memory");
         cx.out.push(Action::EndLoad { link: self.link });
@@ -412,26 +428,34 @@ impl Follower {
 
     /// The copy is loaded. `db` is the selected database of the stream after it (`repl-stream-db`
     /// of the file).
-    pub(crate) fn loaded(&mut self, cx: &mut Cx<'_>, link: LinkId, db: u32) {
+    pub(crate) fn loaded(&mut self, cx: &mut Cx<'_>, link: LinkId, db: u32) -> bool {
         if !self.is_now(link) {
-            return;
+            return false;
         }
-        let State::Loading { copy, gone, .. } = &self.state else { return };
-        let (of, gone) = (copy.of, *gone);
+        let State::Loading { copy, gone, .. } = &self.state else { return false };
+        let (copy, gone) = (copy.clone(), *gone);
+        let of = copy.of;
         if matches!(copy.load, Load::Staged { .. }) {
+            if !self.may_drop(cx) {
+                return false;
+            }
+            self.count_discarded(cx, &copy);
             cx.notifications.push(Notification::CutReplicas);
             cx.out.push(Action::Swap { link });
         }
         let (id, offset) = of.unwrap_or_else(|| ((cx.ids)(), 0));
         cx.stream.adopt(Position { id, offset, db });
         self.resumable = of.is_some();
+        self.report_data(cx);
         cx.log(Level::Notice, "PRIMARY <-> REPLICA sync: Finished with success");
         if gone {
             self.state = State::Online { acknowledges: false, last_ack: cx.now };
-            return self.lost(cx);
+            self.lost(cx);
+            return true;
         }
         self.go_online(cx, of.is_some());
         cx.out.push(Action::Read { link: self.link });
+        true
     }
 
     /// The copy could not be written or loaded.
@@ -467,6 +491,7 @@ impl Follower {
     fn acknowledge(&mut self, cx: &mut Cx<'_>) {
         if let State::Online { last_ack, .. } = &mut self.state {
             *last_ack = cx.now;
+            self.report_data(cx);
             let offset = if planted::is(Fault::AcksReceived) {
                 self.received_to
             } else {

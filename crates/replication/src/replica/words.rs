@@ -1,5 +1,6 @@
 //! A replica's requests to its primary, and the meaning of the replies.
 
+use crate::cluster::Greeting;
 use crate::id::ReplicationId;
 use crate::settings::Settings;
 use weft_base::num::parse_i64;
@@ -9,6 +10,7 @@ use weft_resp::append_request;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     Auth,
+    Cluster,
     Port,
     Address,
     Capabilities,
@@ -23,6 +25,7 @@ impl Question {
     pub fn refused(self, answer: &str) -> Result<String, String> {
         let option = match self {
             Question::Auth => return Err(format!("Unable to AUTH to PRIMARY: {answer}")),
+            Question::Cluster => return Err(format!("Primary refuses this node: {answer}")),
             Question::Port => "listening-port",
             Question::Address => "ip-address",
             Question::Capabilities => "capa",
@@ -34,7 +37,7 @@ impl Question {
 
 /// The requests of the handshake, and their bytes.
 #[must_use]
-pub fn questions(settings: &Settings) -> (Vec<Question>, Vec<u8>) {
+pub fn questions(settings: &Settings, greeting: Option<&Greeting>) -> (Vec<Question>, Vec<u8>) {
     let (mut asked, mut out) = (Vec::new(), Vec::new());
     let mut ask = |question, text: &[&[u8]]| {
         asked.push(question);
@@ -52,6 +55,10 @@ pub fn questions(settings: &Settings) -> (Vec<Question>, Vec<u8>) {
     }
     ask(Question::Capabilities, &[b"REPLCONF", b"capa", b"eof", b"capa", b"psync2"]);
     ask(Question::Version, &[b"REPLCONF", b"version", settings.version.as_bytes()]);
+    if let Some(greeting) = greeting {
+        asked.push(Question::Cluster);
+        greeting.encode(&mut out);
+    }
     (asked, out)
 }
 
@@ -143,7 +150,7 @@ mod tests {
     #[test]
     fn handshake_follows_the_settings() {
         let text = |settings: &Settings| {
-            let (asked, bytes) = questions(settings);
+            let (asked, bytes) = questions(settings, None);
             (asked.len(), String::from_utf8(bytes).expect("text").replace("\r\n", " "))
         };
         let mut settings = Settings::default();

@@ -237,7 +237,9 @@ impl Rig {
                 Tell::Refused(link) => {
                     self.call(|node, now, out| node.link_closed(now, link, "refused", out));
                 }
-                Tell::Loaded(link) => self.call(|node, now, out| node.loaded(now, link, 0, out)),
+                Tell::Loaded(link) => {
+                    _ = self.call(|node, now, out| node.loaded(now, link, 0, out));
+                }
                 Tell::Paused => self.call(|node, now, out| node.writes_paused(now, out)),
                 Tell::Read(link) => self.received(link, &[]),
                 Tell::Began(snapshot, target) => {

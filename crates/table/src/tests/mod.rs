@@ -33,6 +33,7 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use crate::borrow::RecordRef;
+use crate::groups::{GROUPS, group_of, grouped};
 use crate::ops::TableMut;
 use crate::record::{MARK, Owner, Record};
 use crate::scan::Which;
@@ -128,6 +129,8 @@ pub(crate) enum Hasher {
     ZeroHome,
     /// The first 7 bits are zero: a deep directory, most of whose entries are below one word.
     Deep,
+    /// A tenth of the keys is in group 0, all others in group 37.
+    Grouped,
 }
 
 pub(crate) fn mix(n: u64) -> u64 {
@@ -146,7 +149,12 @@ impl KeyHasher for Hasher {
             Hasher::FewHomes => (hash & !0xffff) | ((hash & 0xffff) % 5 * 13_000),
             Hasher::ZeroHome => hash & !0xffff,
             Hasher::Deep => hash >> 7,
+            Hasher::Grouped => grouped(hash, if number.is_multiple_of(10) { 0 } else { 37 }),
         }
+    }
+
+    fn is_grouped(&self) -> bool {
+        *self == Hasher::Grouped
     }
 }
 
@@ -213,6 +221,11 @@ pub(crate) fn check<H: KeyHasher>(table: &TableMut<'_, Counted, H>) {
     assert_eq!((table.expiring(), table.marked()), (expiring, marked));
     assert_eq!(table.memory_usage(), bytes);
     assert_eq!(table.table.segments.get(), segments);
+    if table.hasher().is_grouped() {
+        let mut counts = [0; GROUPS];
+        table.for_each(|record| counts[group_of(table.hasher().hash(record.key()))] += 1);
+        assert!((0..GROUPS).all(|group| table.group_len(group) == counts[group]));
+    }
     if root.depth() > 0 {
         assert_eq!(table.table.deepest.get(), deepest);
     }

@@ -48,6 +48,7 @@ fn hasher() -> impl Strategy<Value = Hasher> {
         1 => Just(Hasher::FewHomes),
         1 => Just(Hasher::ZeroHome),
         1 => Just(Hasher::Deep),
+        1 => Just(Hasher::Grouped),
     ]
 }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use proptest::prelude::*;
 
 use super::{Hasher, TestTable, Token, check, key, number, shown, which};
+use crate::groups::group_of;
 use crate::scan::{CURSOR_END, Verdict, Which};
 use crate::table::KeyHasher;
 
@@ -32,7 +33,8 @@ fn remove(table: &mut TestTable, n: u32) {
 fn scan_of_an_unchanging_table_returns_each_record_once() {
     let token = Token::default();
     let sizes: &[u32] = if cfg!(miri) { &[0, 1, 9, 40] } else { &[0, 1, 8, 9, 100, 330, 5000] };
-    for hasher in [Hasher::Good, Hasher::FewHomes, Hasher::ZeroHome, Hasher::Deep] {
+    for hasher in [Hasher::Good, Hasher::FewHomes, Hasher::ZeroHome, Hasher::Deep, Hasher::Grouped]
+    {
         for &len in sizes {
             let mut table = TestTable::new(hasher);
             (0..len).for_each(|n| insert(&mut table, &token, n));
@@ -130,7 +132,7 @@ proptest! {
     #[test]
     #[ignore = "long: cargo xtask test --all"]
     fn scan_returns_lasting_keys_while_others_change(
-        hasher in prop::sample::select(vec![Hasher::Good, Hasher::FewHomes, Hasher::Deep]),
+        hasher in prop::sample::select(vec![Hasher::Good, Hasher::FewHomes, Hasher::Deep, Hasher::Grouped]),
         staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
         first in 0..if cfg!(miri) { 200u32 } else { 3000 },
         churns in churn(),
@@ -158,6 +160,46 @@ proptest! {
             passing.step(&mut table, &token, churn);
         }
         prop_assert_eq!((0..staying).find(|n| !seen.contains(n)), None);
+    }
+
+    #[test]
+    fn scan_of_a_group_returns_its_lasting_keys_while_others_change(
+        staying in 0..if cfg!(miri) { 60u32 } else { 1200 },
+        first in 0..if cfg!(miri) { 200u32 } else { 3000 },
+        churns in churn(),
+        group in prop::sample::select(vec![0, 1, 37, 63]),
+    ) {
+        let token = Token::default();
+        let mut table = TestTable::new(Hasher::Grouped);
+        let mut passing = Passing::default();
+        (0..staying).for_each(|n| insert(&mut table, &token, n));
+        passing.step(&mut table, &token, (first, 0));
+        let belongs = |n: u32| group_of(Hasher::Grouped.hash(&key(n))) == group;
+        let mut seen = HashMap::new();
+        let mut cursor = 0;
+        for (round, &churn) in churns.iter().cycle().enumerate() {
+            cursor = table.get_mut().scan_group(group, cursor, |record| {
+                *seen.entry(number(record)).or_insert(0) += 1;
+            });
+            if cursor == 0 {
+                break;
+            }
+            // Several steps, so that changes happen at all stages of a scan.
+            if round % 5 == 0 {
+                passing.step(&mut table, &token, churn);
+            }
+        }
+        prop_assert_eq!((0..staying).find(|&n| belongs(n) && !seen.contains_key(&n)), None);
+        prop_assert_eq!(seen.keys().find(|&&n| !belongs(n)), None);
+        // Of an unchanging table, it returns each once.
+        let (mut seen, mut cursor) = (0, 0);
+        loop {
+            cursor = table.get_mut().scan_group(group, cursor, |_| seen += 1);
+            if cursor == 0 {
+                break;
+            }
+        }
+        prop_assert_eq!(seen, table.group_len(group));
     }
 
     #[test]

@@ -47,10 +47,12 @@ proptest! {
         stay in 0u32..if cfg!(miri) { 30 } else { 2500 },
         acts in acts(),
         halves in any::<u64>(),
-        hasher in prop_oneof![Just(Hasher::Good), Just(Hasher::FewHomes), Just(Hasher::ZeroHome)],
+        hasher in prop::sample::select(vec![
+            Hasher::Good, Hasher::FewHomes, Hasher::ZeroHome, Hasher::Grouped,
+        ]),
     ) {
         // If keys share their home buckets, each lookup is O(keys).
-        let share = if hasher == Hasher::Good { 1 } else { 10 };
+        let share = if matches!(hasher, Hasher::Good | Hasher::Grouped) { 1 } else { 10 };
         let stay = stay / share;
         let token = Token::default();
         let mut table = TestTable::new(hasher);

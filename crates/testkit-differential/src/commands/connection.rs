@@ -42,6 +42,7 @@ pub const RULES: &[Rule] = &[
     fixed(1, "CLUSTER ADDSLOTSRANGE 1 2 ; CLUSTER DELSLOTSRANGE 1 2 ; CLUSTER SETSLOT 1 2", Exact),
     fixed(1, "CLUSTER MEET 1 2 ; CLUSTER GETKEYSINSLOT 1 2 ; CLUSTER SLOT-STATS 1 2", Exact),
     fixed(1, "CLUSTER MIGRATESLOTS 1 2", Exact),
+    fixed(1, "CLUSTERSCAN 0 ; CLUSTERSCAN ; CLUSTERSCAN x COUNT 0", Exact),
     fixed(1, "MULTI ; ASKING ; CLUSTER KEYSLOT <key> ; EXEC", Exact),
     rule(1, "CLUSTER HELP", Exact),
     rule(1, "READONLY", Exact),

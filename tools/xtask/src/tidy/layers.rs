@@ -35,7 +35,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("weft-persist", &["weft-types", "weft-table", "weft-resp", "weft-base"]),
-    ("weft-replication", &["weft-resp", "weft-base"]),
+    ("weft-replication", &["weft-cluster", "weft-resp", "weft-base"]),
     (
         "weft-transfer",
         &[
@@ -127,6 +127,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "weft-replication-driver",
         &[
+            "weft-cluster",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -147,11 +148,29 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "weft-cluster-driver",
+        &[
+            "weft-base",
+            "weft-cluster",
+            "weft-cluster-store",
+            "weft-config",
+            "weft-executor",
+            "weft-keyspace",
+            "weft-process",
+            "weft-replication",
+            "weft-replication-driver",
+            "weft-scheduler",
+            "weft-state",
+            "weft-tls",
+        ],
+    ),
+    (
         "weft-admin",
         &[
             "weft-acl",
             "weft-base",
             "weft-cluster",
+            "weft-cluster-driver",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -205,6 +224,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "weft-server",
         &[
             "weft-admin",
+            "weft-cluster-driver",
             "weft-config",
             "weft-durability",
             "weft-executor",

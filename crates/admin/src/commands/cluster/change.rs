@@ -3,29 +3,63 @@
 //! The new map is on the disk before it is in force, and in force before the reply.
 
 use super::{error_of, topology};
-use crate::cluster::{new_id, save};
+use crate::cluster::new_id;
+use crate::commands::replication::wait::waiting;
 use std::cell::RefCell;
-use weft_cluster::{Facts, Request, Slot, Verb, decide};
+use weft_cluster::{Facts, Plan, Request, Slot, Verb, decide, plan};
+use weft_cluster_driver::{Driver, driver};
 use weft_commands::{CmdResult, Error};
 use weft_config::Id;
 use weft_executor::cluster::change::{change_map, error_of_change, finish_change};
 use weft_executor::dispatch::core::{ConnCx, Held};
+use weft_executor::dispatch::outcome::Suspend;
 use weft_keyspace::Db;
 use weft_process::errors::words;
 use weft_process::{log_notice, log_warning};
 
+const IN_TRANSACTION: Error =
+    Error::new("ERR A cluster with a store can't be changed inside a transaction");
+
 /// Runs a subcommand that replies OK.
 fn run(cx: &mut ConnCx<'_>, verb: Verb) -> CmdResult {
+    if let Some(driver) = driver(cx.srv()) {
+        return request(cx, driver, verb);
+    }
     if finish_change(cx) || change(cx, verb)? {
         cx.reply.ok();
     }
     Ok(())
 }
 
-/// Changes the map. Returns whether the command may reply now.
-fn change(cx: &mut ConnCx<'_>, verb: Verb) -> Result<bool, Error> {
+/// Requests what a subcommand changes in the store. The client gets its reply when this node shows the change.
+fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResult {
     let topology = topology(cx)?;
-    let (srv, args) = (cx.srv(), cx.args);
+    let args = cx.args;
+    let plan = with_facts(cx, |facts| {
+        plan(&topology.map, topology.me, facts, Request { verb, args: &args[2..] })
+    });
+    let plan = plan.map_err(|refusal| error_of(cx, refusal))?;
+    if plan == Plan::default() {
+        cx.reply.ok();
+        return Ok(());
+    }
+    if cx.in_transaction() {
+        return Err(IN_TRANSACTION);
+    }
+    let waiting = waiting(cx, Vec::new(), 0, None)?;
+    cx.srv().clients.blocked.enter(&cx.srv().ks, &waiting);
+    driver.mark(&plan.marks);
+    match plan.meet {
+        Some(address) => driver.meet(address, waiting.clone()),
+        None => driver.request(plan.requests, waiting.clone()),
+    }
+    cx.suspend = Some(Suspend::Blocked(waiting));
+    Ok(())
+}
+
+/// Calls `decide` with the facts outside of the map.
+fn with_facts<T>(cx: &mut ConnCx<'_>, decide: impl FnOnce(&Facts<'_>) -> T) -> T {
+    let srv = cx.srv();
     let databases = srv.ks.databases();
     let has_keys = (0..databases).any(|db| srv.ks.counts(db).0 > 0);
     let held = match &cx.held {
@@ -45,8 +79,16 @@ fn change(cx: &mut ConnCx<'_>, verb: Verb) -> Result<bool, Error> {
         keys_in_slot: &keys_in_slot,
         new_ids: [new_id(), new_id()],
     };
-    let request = Request { verb, args: &args[2..] };
-    let change = decide(&topology.map, topology.me, &facts, request);
+    decide(&facts)
+}
+
+/// Changes the map. Returns whether the command may reply now.
+fn change(cx: &mut ConnCx<'_>, verb: Verb) -> Result<bool, Error> {
+    let topology = topology(cx)?;
+    let (srv, args) = (cx.srv(), cx.args);
+    let change = with_facts(cx, |facts| {
+        decide(&topology.map, topology.me, facts, Request { verb, args: &args[2..] })
+    });
     let change = change.map_err(|refusal| error_of(cx, refusal))?;
     if change.is_empty() {
         return Ok(true);
@@ -56,7 +98,7 @@ fn change(cx: &mut ConnCx<'_>, verb: Verb) -> Result<bool, Error> {
     if let Some(busy) = error_of_change(cx, &map, me) {
         return Err(busy);
     }
-    if let Err(e) = save(srv, &map, me) {
+    if let Err(e) = srv.nodes.cluster.save(&map, me) {
         log_warning!("Can't write the cluster configuration file: {}", words(&e));
         if srv.config().word(Id::CLUSTER_CONFIG_SAVE_BEHAVIOR) == "sync" {
             return Err(not_saved(&e));
@@ -128,7 +170,9 @@ pub fn set_slot(cx: &mut ConnCx<'_>) -> CmdResult {
 /// Replies with the epoch: BUMPED if it is new.
 pub fn bump_epoch(cx: &mut ConnCx<'_>) -> CmdResult {
     let before = topology(cx)?.map.version;
-    change(cx, Verb::BumpEpoch)?;
+    if driver(cx.srv()).is_none() {
+        change(cx, Verb::BumpEpoch)?;
+    }
     let topology = topology(cx)?;
     let epoch = topology.map.node(topology.me).map_or(0, |node| node.config_epoch);
     let word = if topology.map.version == before { "STILL" } else { "BUMPED" };
@@ -138,7 +182,7 @@ pub fn bump_epoch(cx: &mut ConnCx<'_>) -> CmdResult {
 
 pub fn save_config(cx: &mut ConnCx<'_>) -> CmdResult {
     let topology = topology(cx)?;
-    save(cx.srv(), &topology.map, topology.me).map_err(|e| not_saved(&e))?;
+    cx.srv().nodes.cluster.save(&topology.map, topology.me).map_err(|e| not_saved(&e))?;
     cx.reply.ok();
     Ok(())
 }

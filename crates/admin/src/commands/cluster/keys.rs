@@ -9,7 +9,7 @@ use weft_cluster::{Map, NodeId, Slot};
 use weft_commands::{CmdResult, Error, error};
 use weft_config::Id;
 use weft_executor::dispatch::core::ConnCx;
-use weft_keyspace::Db;
+use weft_keyspace::{Db, Keyspace};
 use weft_state::command_table::Needs;
 
 /// The shard of the slot in argument 2. Nothing, where the command fails anyway.
@@ -76,7 +76,7 @@ pub fn slot_stats(cx: &mut ConnCx<'_>) -> CmdResult {
     let topology = topology(cx)?;
     let filter = parse_filter(cx)?;
     let owned = owned_slots(&topology.map, topology.me);
-    let counts = count_all(cx);
+    let counts = count_all(&cx.srv().ks);
     let keys = |slot: &Slot| counts[usize::from(*slot)];
     let mut slots: Vec<Slot> = match &filter {
         Filter::Range(range) => owned.into_iter().filter(|slot| range.contains(slot)).collect(),
@@ -106,12 +106,13 @@ fn owned_slots(map: &Map, me: NodeId) -> Vec<Slot> {
     map.slots_of(primary).iter().collect()
 }
 
-/// The keys of each slot in all databases, by one walk.
-fn count_all(cx: &mut ConnCx<'_>) -> Vec<usize> {
+/// The keys of each slot in all databases. O(slots * databases that have had keys).
+fn count_all(ks: &Keyspace) -> Vec<usize> {
     let mut counts = vec![0; SLOTS];
-    for db in 0..cx.srv().ks.databases() {
-        let mut db = Db::new(cx.guard(), &mut cx.core.context, db);
-        db.count_slots(&mut counts);
+    for db in ks.occupied_databases() {
+        for (slot, count) in counts.iter_mut().enumerate() {
+            *count += ks.slot_len(slot as Slot, db);
+        }
     }
     counts
 }

@@ -1,4 +1,4 @@
-//! CLUSTER and ASKING.
+//! CLUSTER, CLUSTERSCAN and ASKING.
 //!
 //! As in Valkey, only CLUSTER KEYSLOT works on a server without cluster mode. Every other subcommand, including HELP, replies
 //! that cluster support is disabled.
@@ -6,9 +6,11 @@
 //! * [`show`] - subcommands that show the map
 //! * [`change`] - subcommands that change it: [`weft_cluster::decide()`]
 //! * [`keys`] - subcommands on the keys of a slot
+//! * [`scan`] - CLUSTERSCAN
 
 mod change;
 mod keys;
+mod scan;
 mod show;
 mod specs;
 
@@ -24,7 +26,7 @@ use weft_state::cluster::Topology;
 use weft_state::session::Asking;
 
 /// The commands of this group.
-pub const COMMANDS: &[&ServerCommand] = &[&specs::ASKING, &specs::CLUSTER];
+pub const COMMANDS: &[&ServerCommand] = &[&specs::ASKING, &specs::CLUSTER, &specs::CLUSTERSCAN];
 
 /// The topology in force.
 ///

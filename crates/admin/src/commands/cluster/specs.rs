@@ -1,8 +1,10 @@
 //! The specifications of CLUSTER's subcommands.
 
-use super::{asking, change, help, keys, keyslot, show};
+use super::{asking, change, help, keys, keyslot, scan, show};
 use crate::commands::shape::{ANYTIME, container, holding, spec};
-use weft_command_spec::{Databases, Deprecated, Flags, Group, Spec, Special};
+use weft_command_spec::{
+    Begin, Databases, Deprecated, Find, Flags, Group, KeySpec, NOT_A_KEY, Spec, Special,
+};
 use weft_commands::CmdResult;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
@@ -40,6 +42,34 @@ pub const ASKING: ServerCommand = {
     );
     sub(NOTHING, Spec { flags: Flags::FAST, acl: &["@connection"], ..plain }, asking)
 };
+
+pub const CLUSTERSCAN: ServerCommand = {
+    let plain = spec(
+        "clusterscan",
+        -2,
+        Flags::READONLY,
+        "9.1.0",
+        "Iterates over the keys of the cluster.",
+        "cursor:string [MATCH pattern] [COUNT count:integer] [TYPE type] [SLOT slot:integer]",
+    );
+    let spec = Spec {
+        flags: Flags::READONLY,
+        keys: &CURSOR,
+        acl: &["@keyspace"],
+        complexity: "O(COUNT) for a call, O(N) for a complete scan of N keys.",
+        tips: &["nondeterministic_output", "request_policy:special", "response_policy:special"],
+        ..plain
+    };
+    sub(scan::shards, spec, scan::cluster_scan)
+};
+
+/// Clients find the node of a cursor as that of a key.
+const CURSOR: [KeySpec; 1] = [KeySpec {
+    flags: &[NOT_A_KEY],
+    begin: Begin::Index(1),
+    find: Find::Range { last: 0, step: 1, limit: 0 },
+    notes: "",
+}];
 
 pub const CLUSTER: ServerCommand = {
     let plain = container("cluster", "3.0.0", "Holds the commands on the cluster.", &SUBCOMMANDS);
@@ -114,7 +144,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
         keys::shard_of_slot,
         Spec {
             flags: Flags::STALE,
-            complexity: "O(N) where N is the number of keys in 64 slots",
+            complexity: "O(1)",
             ..spec(
                 "countkeysinslot",
                 3,
@@ -175,7 +205,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
         Spec {
             flags: FLUSH,
             acl: &["@keyspace"],
-            complexity: "O(N) where N is the number of keys in 64 slots",
+            complexity: "O(N) where N is the number of keys in the slot",
             special: Special::databases(Databases::All),
             ..spec(
                 "flushslot",
@@ -203,7 +233,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
         Spec {
             flags: Flags::STALE,
             tips: VARIES,
-            complexity: "O(N) where N is the number of keys in 64 slots",
+            complexity: "O(N) where N is the number of keys returned",
             ..spec(
                 "getkeysinslot",
                 4,
@@ -450,7 +480,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
         Spec {
             flags: ANYTIME,
             tips: STATS_TIPS,
-            complexity: "O(N) where N is the number of keys",
+            complexity: "O(N) where N is the number of slots",
             ..spec(
                 "slot-stats",
                 -4,

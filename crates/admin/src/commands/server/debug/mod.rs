@@ -3,6 +3,7 @@
 //! COMMAND knows DEBUG as one command without subcommands, so this module dispatches its own.
 //! `enable-debug-command` sets which clients may use it.
 
+mod cluster;
 mod digest;
 mod effects;
 mod hooks;
@@ -65,6 +66,10 @@ const SUBCOMMANDS: &[Sub] = &[
     Sub("client-enforce-reply-list", 1..=1, Needs::Nothing, switches::any),
     Sub("client-eviction", 0..=0, Needs::Nothing, clients_by_size),
     Sub("close-cluster-link-on-packet-drop", 1..=1, Needs::Nothing, switches::any),
+    Sub("cluster-abandon", 0..=0, Needs::Nothing, cluster::abandon),
+    Sub("cluster-confirm", 1..=1, Needs::Nothing, cluster::confirm),
+    Sub("cluster-lease", 1..=1, Needs::Nothing, cluster::lease),
+    Sub("cluster-quorum", 1..=1, Needs::Aside, cluster::quorum),
     Sub("clusterlink", 3..=3, Needs::Nothing, switches::cluster_link),
     Sub("config-rewrite-force-all", 0..=0, Needs::Aside, rewrite_all),
     Sub("crash-and-recover", 0..=usize::MAX, Needs::World, restart::at_once),
@@ -133,6 +138,14 @@ const HELP: &[&str] = &[
     "    Return the clients by memory use. Needs maxmemory-clients.",
     "CLOSE-CLUSTER-LINK-ON-PACKET-DROP <0|1>",
     "    No effect: there is no cluster bus.",
+    "CLUSTER-ABANDON",
+    "    Close the connections whose replies are withheld or have not left yet.",
+    "CLUSTER-CONFIRM <offset|end>",
+    "    Let the replies of writes leave that the stream has up to <offset>. Return the offset.",
+    "CLUSTER-LEASE <milliseconds|none>",
+    "    Let replies that depend on keys leave for this time only, or without a limit.",
+    "CLUSTER-QUORUM <0|1>",
+    "    Withhold the replies of writes until CLUSTER-CONFIRM.",
     "CLUSTERLINK KILL <to|from|all> <node-id>",
     "    An error: there is no cluster bus.",
     "CONFIG-REWRITE-FORCE-ALL",

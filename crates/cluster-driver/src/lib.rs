@@ -1,0 +1,169 @@
+//! Drives [`weft_cluster::node::Node`] in the server: a node of a cluster with a store.
+//!
+//! ```text
+//!  clients' CLUSTER commands ─┐                        ┌─► store threads ─► etcd
+//!  replication, time ─────────┼─► Machine ─► actions ──┼─► roles: replication
+//!  answers of the store ──────┘   (a mutex)            ├─► topology, authority: clients' requests
+//!                                                      └─► replies of CLUSTER commands
+//! ```
+//!
+//! * [`machine`] - the state machine behind its mutex, with the actions that are to be executed
+//! * [`thread`] - weft-cluster: advances the time, executes the actions in their order
+//! * [`store`] - threads that call the store
+//! * [`publish`] - the topology that requests see; suspended slots
+//! * [`roles`] - the role in replication, and its reports
+//! * [`requests`] - clients that wait for a CLUSTER command
+//! * [`meet`] - asks another node for its id
+//! * [`marks`] - slots that SETSLOT has marked
+//! * [`settings`] - directives, and the address of this node
+//!
+//! Events come from any thread and take the mutex for a moment; only weft-cluster executes actions. It holds no lock then, so an action may
+//! stop the world or wait for replication. Threads that hold a lock of replication may pass events.
+//!
+//! `docs/design/cluster.md` says what the machine expects of its driver.
+
+pub mod machine;
+pub mod marks;
+pub mod meet;
+pub mod publish;
+pub mod requests;
+mod roles;
+pub mod settings;
+pub mod store;
+pub mod thread;
+
+use machine::Machine;
+use marks::Marks;
+use requests::Requests;
+use std::any::Any;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use store::Store;
+use weft_cluster::NodeId;
+use weft_cluster::node::{Action, Ms};
+use weft_config::{Config, Id};
+use weft_state::server::Server;
+
+/// The driver of a node. See the module documentation.
+pub struct Driver {
+    srv: &'static Server,
+    me: NodeId,
+    machine: Mutex<Machine>,
+    /// There are actions, or weft-cluster should look again.
+    changed: Condvar,
+    store: Store,
+    requests: Mutex<Requests>,
+    marks: Mutex<Marks>,
+}
+
+/// The driver of `srv`; `None` without a store.
+pub fn driver(srv: &Server) -> Option<&'static Driver> {
+    let any: &'static (dyn Any + Send + Sync) = *srv.nodes.cluster.driver.get()?;
+    any.downcast_ref()
+}
+
+/// Whether this node shall have a store.
+pub fn is_configured(config: &Config) -> bool {
+    config.bool(Id::CLUSTER_ENABLED) && !settings::store(config).is_empty()
+}
+
+/// Creates the driver, which does nothing before [`Driver::begin`]. The map of this node was published.
+///
+/// # Errors
+/// The directive that can't be used, and the reason.
+pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
+    let store = Store::new(config)?;
+    let topology = srv.nodes.cluster.topology();
+    let me = topology.me;
+    let marks = Marks::of(&topology);
+    let machine = Machine::new(srv, me, settings::of(config, store.address()));
+    let driver = Box::leak(Box::new(Driver {
+        srv,
+        me,
+        machine: Mutex::new(machine),
+        changed: Condvar::new(),
+        store,
+        requests: Mutex::default(),
+        marks: Mutex::new(marks),
+    }));
+    let any: &'static (dyn Any + Send + Sync) = driver;
+    let _ = srv.nodes.cluster.driver.set(any);
+    srv.require_authority();
+    roles::join(driver);
+    Ok(())
+}
+
+impl Driver {
+    /// Starts all threads. The data are loaded, and replication is on hold with their position.
+    ///
+    /// # Errors
+    /// A thread can't be started.
+    pub fn begin(&'static self) -> std::io::Result<()> {
+        self.store.start(self)?;
+        thread::start(self)
+    }
+
+    fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// The time of the machine: that of the authority to acknowledge.
+    fn now(&self) -> Ms {
+        u64::try_from(self.srv.mono_ms()).unwrap_or(0)
+    }
+
+    /// Passes an event to the machine. Its actions are executed soon, by weft-cluster.
+    pub fn pass<T>(&self, event: impl FnOnce(&mut machine::Event<'_>) -> T) -> T {
+        let mut machine = self.machine();
+        let result = machine.pass(self.now(), event);
+        let is_due = machine.has_actions();
+        drop(machine);
+        if is_due {
+            self.changed.notify_all();
+        }
+        result
+    }
+
+    /// Applies changed directives.
+    pub fn set(&self, config: &Config) {
+        let settings = settings::of(config, self.store.address());
+        self.pass(|event| {
+            event.set(settings);
+            event.out.push(Action::Publish);
+        });
+    }
+}
+
+/// Directives that the machine reads.
+pub fn is_relevant(id: Id) -> bool {
+    settings::DIRECTIVES.contains(&id)
+}
+
+/// A shared driver, for threads.
+type Shared = &'static Driver;
+
+/// An id that nothing has.
+fn new_id() -> NodeId {
+    let mut random = [0; NodeId::LEN / 2];
+    weft_state::server::fill_random(&mut random);
+    NodeId::from_random(random)
+}
+
+/// The name of a thread and its work.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        let _stack = weft_process::crash::second_stack();
+        work();
+    })?;
+    Ok(())
+}
+
+/// A topology, as the rest of the server sees it.
+type Topology = Arc<weft_state::cluster::Topology>;

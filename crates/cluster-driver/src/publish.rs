@@ -1,0 +1,95 @@
+//! The topology that requests see.
+//!
+//! It follows from the map of the machine, the slots that it serves now, and the marks of SETSLOT. Slots that this node owns and doesn't serve
+//! are *suspended*: they are about to go to another node, and requests on them wait.
+
+use crate::{Shared, Topology};
+use std::sync::Arc;
+use weft_cluster::node::Duty;
+use weft_cluster::{Map, Node, SlotSet};
+use weft_executor::cluster::change;
+use weft_state::cluster::settings_of;
+
+/// See the module documentation.
+pub struct Publisher {
+    driver: Shared,
+    serves: Arc<SlotSet>,
+    duty: Duty,
+    /// The topology in force may not be the present one.
+    is_due: bool,
+}
+
+impl Publisher {
+    pub fn new(driver: Shared) -> Publisher {
+        Publisher { driver, serves: Arc::default(), duty: Duty::None, is_due: true }
+    }
+
+    /// The slots that this node serves from the next publication on.
+    pub fn serve(&mut self, slots: Arc<SlotSet>) {
+        (self.serves, self.is_due) = (slots, true);
+    }
+
+    pub fn set_duty(&mut self, duty: Duty) {
+        (self.duty, self.is_due) = (duty, true);
+    }
+
+    /// The map may be another one.
+    pub fn look_again(&mut self) {
+        self.is_due = true;
+    }
+
+    /// Puts the present topology into force, if it is another one.
+    pub fn publish(&mut self) {
+        if !std::mem::take(&mut self.is_due) {
+            return;
+        }
+        let srv = self.driver.srv;
+        let state = &srv.nodes.cluster;
+        let before = state.topology();
+        let (map, suspended) = self.present(&before);
+        let settings = settings_of(&srv.config());
+        if map == before.map && suspended == before.suspended && settings == before.settings {
+            return;
+        }
+        let mut topology = weft_state::cluster::Topology::new(map, before.me, settings);
+        topology.suspended = suspended;
+        let begins = !topology.suspended.is_empty();
+        let is_whole = begins && matches!(self.duty, Duty::Lead { .. }) && self.serves.is_empty();
+        {
+            let mut hand = srv.hand();
+            let stop = hand.stop();
+            change::put_into_force(srv, topology, &stop);
+            if begins {
+                srv.suspend_slots(true, is_whole);
+            }
+        }
+        if !begins {
+            srv.suspend_slots(false, false);
+        }
+    }
+
+    /// The present map, and the slots that are suspended.
+    fn present(&self, before: &Topology) -> (Map, SlotSet) {
+        let me = self.driver.me;
+        let map = self.driver.machine().map();
+        let mut map = map.unwrap_or_else(|| {
+            // This node has no line in the store: it knows no other one.
+            let mut alone = Node::new(me, me);
+            if let Some(node) = before.map.node(me) {
+                alone.addresses = node.addresses.clone();
+                alone.zone.clone_from(&node.zone);
+            }
+            Map::of_one(alone)
+        });
+        // Versions count revisions of the whole store: most of them change nothing here.
+        map.version = 0;
+        self.driver.marks().apply(&mut map, me);
+        let suspended = match self.duty {
+            Duty::Lead { .. } => {
+                map.slots_of(me).iter().filter(|slot| !self.serves.contains(*slot)).collect()
+            }
+            Duty::None | Duty::Follow { .. } => SlotSet::default(),
+        };
+        (map, suspended)
+    }
+}

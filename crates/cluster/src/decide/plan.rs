@@ -1,0 +1,129 @@
+//! What a CLUSTER command requests in a cluster with a store: the same checks, and then requests to [`crate::node::Node`],
+//! which changes the store.
+
+use super::{Facts, Scene};
+use crate::change::{Change, Edit};
+use crate::id::NodeId;
+use crate::map::Map;
+use crate::node::NodeRequest;
+use crate::refusal::{Refusal, refusal};
+use crate::request::{Request, Verb};
+use crate::slots::{Slot, SlotSet};
+use std::net::IpAddr;
+
+/// What a command requests. Its parts are done in this order.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Marks of slots that move, which this node keeps to itself as in Valkey.
+    pub marks: Vec<Edit>,
+    /// Requests of which each one waits for the one before it.
+    pub requests: Vec<NodeRequest>,
+    /// The node at this address is to be met.
+    pub meet: Option<(IpAddr, u16)>,
+}
+
+/// The plan for `request` to node `me`.
+pub fn plan(
+    map: &Map,
+    me: NodeId,
+    facts: &Facts<'_>,
+    request: Request<'_>,
+) -> Result<Plan, Refusal> {
+    let scene = Scene { map, myself: map.node(me).expect("the map has this node"), facts };
+    let args = request.args;
+    let one = |request| Ok(Plan { requests: vec![request], ..Plan::default() });
+    match request.verb {
+        Verb::AddSlots => Ok(scene.plan_of(scene.add_slots(args)?)),
+        Verb::AddSlotsRange => Ok(scene.plan_of(scene.add_slots_range(args)?)),
+        Verb::DelSlots => Ok(scene.plan_of(scene.del_slots(args)?)),
+        Verb::DelSlotsRange => Ok(scene.plan_of(scene.del_slots_range(args)?)),
+        Verb::FlushSlots => Ok(scene.plan_of(scene.flush_slots()?)),
+        Verb::SetSlot => {
+            let plan = scene.plan_of(scene.set_slot(args)?);
+            if args.get(2).is_some_and(|id| *id != me.as_str().as_bytes()) {
+                scene.refuse_free_slots(&plan)?;
+            }
+            Ok(plan)
+        }
+        Verb::MigrateSlots => Ok(scene.plan_of(scene.migrate_slots(args)?)),
+        Verb::Meet => {
+            Ok(Plan { meet: Some(scene.address_to_meet(args)?), ..Plan::default() })
+        }
+        Verb::Failover => one(NodeRequest::Failover(scene.failover_mode(args)?)),
+        Verb::Replicate => match scene.primary_to_replicate(args)? {
+            Some(primary) => one(NodeRequest::Replicate(primary)),
+            None if scene.myself.is_primary() => Ok(Plan::default()),
+            None => one(NodeRequest::Leave),
+        },
+        Verb::Forget => match scene.forget(args)?.edits.first() {
+            Some(Edit::RemoveNode(node)) => one(NodeRequest::Forget(*node)),
+            _ => Ok(Plan::default()),
+        },
+        Verb::Reset => scene.leave(args),
+        // The epochs of a cluster with a store are revisions of the store.
+        Verb::BumpEpoch => Ok(Plan::default()),
+        Verb::SetConfigEpoch => scene.epoch_to_set(args).map(|_| Plan::default()),
+    }
+}
+
+impl Scene<'_> {
+    /// RESET: this node leaves the cluster, with an own shard and no slots.
+    fn leave(&self, args: &[&[u8]]) -> Result<Plan, Refusal> {
+        let change = self.reset(args)?;
+        if change.id_after(self.myself.id) != self.myself.id {
+            return Err(refusal(
+                "CLUSTER RESET HARD isn't possible with a store: the store knows this node by its id",
+            ));
+        }
+        let slots = Box::new(self.map.slots_of(self.myself.id));
+        let mut plan = Plan::default();
+        plan.marks = change.edits.into_iter().filter(is_mark).collect();
+        if self.myself.is_primary() && !slots.is_empty() {
+            plan.requests.push(NodeRequest::DeleteSlots(slots));
+        }
+        if self.map.nodes().len() > 1 {
+            plan.requests.push(NodeRequest::Leave);
+        }
+        Ok(plan)
+    }
+
+    /// The plan that has the effect of a change of slots.
+    fn plan_of(&self, change: Change) -> Plan {
+        let mut plan = Plan::default();
+        for edit in change.edits {
+            match edit {
+                Edit::SetOwner { slots, owner: None } => {
+                    plan.requests.push(NodeRequest::DeleteSlots(slots));
+                }
+                Edit::SetOwner { slots, owner: Some(to) } => {
+                    let owner = |slot| self.map.owner(slot).map(|node| node.id);
+                    let free: SlotSet = slots.iter().filter(|slot| owner(*slot).is_none()).collect();
+                    let others = |slot: &Slot| owner(*slot).is_some_and(|owner| owner != to);
+                    let others: SlotSet = slots.iter().filter(others).collect();
+                    if !free.is_empty() {
+                        plan.requests.push(NodeRequest::AddSlots(Box::new(free)));
+                    }
+                    if !others.is_empty() {
+                        plan.requests.push(NodeRequest::MoveSlots { slots: Box::new(others), to });
+                    }
+                }
+                edit if is_mark(&edit) => plan.marks.push(edit),
+                // Epochs are revisions of the store.
+                _ => {}
+            }
+        }
+        plan
+    }
+
+    /// SETSLOT NODE for a slot without an owner, to another node: only that node can take it.
+    fn refuse_free_slots(&self, plan: &Plan) -> Result<(), Refusal> {
+        match plan.requests.iter().any(|request| matches!(request, NodeRequest::AddSlots(_))) {
+            true => Err(refusal("The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn is_mark(edit: &Edit) -> bool {
+    matches!(edit, Edit::SetMigrating { .. } | Edit::SetImporting { .. })
+}

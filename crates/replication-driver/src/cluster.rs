@@ -1,0 +1,71 @@
+//! The role in a cluster with a store.
+//!
+//! The node of the cluster decides ([`weft_cluster::node`]); this carries the role out. Replication
+//! asks and informs it by [`ShardMember`], while it holds the mutex of the hub. So no caller of the
+//! methods here may hold a lock that an implementation of that trait takes.
+
+use crate::{Hub, hub, settings};
+use weft_cluster::ShardId;
+use weft_cluster::node::Revision;
+use weft_keyspace::ExecContext;
+pub use weft_replication::cluster::ShardMember;
+pub use weft_replication::node::{Cluster, ShardPrimary};
+use weft_replication::{Action, Ms, Node, Position};
+use weft_state::server::Server;
+
+impl Hub {
+    /// This server is a member of a shard. The caller calls it before any data are loaded.
+    ///
+    /// # Panics
+    /// If it was called before.
+    pub fn join(&self, cluster: Cluster) {
+        assert!(self.cluster.set(cluster).is_ok(), "a server joins one cluster");
+    }
+
+    /// Whether this server is a member of a shard.
+    pub fn is_member(&self) -> bool {
+        self.cluster.get().is_some()
+    }
+
+    /// The machine of a member, before the cluster has said what it does.
+    pub(super) fn held_node(
+        &self,
+        srv: &'static Server,
+        position: Option<Position>,
+    ) -> Option<Node> {
+        let cluster = self.cluster.get()?.clone();
+        let settings = settings::of(&srv.config());
+        Some(Node::in_cluster(crate::now(srv), settings, settings::ids(), position, cluster))
+    }
+
+    /// Leads the shard. Returns when all later writes are in the stream of this epoch.
+    pub fn lead(&self, srv: &'static Server, shard: ShardId, epoch: Revision) {
+        change(srv, |node, now, out| node.lead(now, shard, epoch, out));
+    }
+
+    /// Follows the primary of the shard. Returns when nothing of an earlier link can be applied.
+    pub fn follow(&self, srv: &'static Server, primary: &ShardPrimary) {
+        change(srv, |node, now, out| node.follow_shard(now, primary, out));
+    }
+
+    /// Neither leads nor follows. Returns when the data stay as they are.
+    pub fn hold(&self, srv: &'static Server) {
+        change(srv, |node, now, out| node.hold(now, out));
+    }
+
+    /// Reports everything written before this call to the shard ([`ShardMember::written`]), and
+    /// returns the end of the stream.
+    pub fn report_written(&self, srv: &'static Server) -> u64 {
+        let mut state = self.up_to_date(srv);
+        state.node.report_position();
+        state.node.stream().offset()
+    }
+}
+
+/// Changes the role at a cut. The caller holds nothing, and is no thread that executes commands.
+fn change(srv: &'static Server, event: impl FnOnce(&mut Node, Ms, &mut Vec<Action>)) {
+    let mut hand = srv.hand();
+    let mut context = ExecContext::new(srv.now_ms(), 0);
+    let guard = hand.world(&mut context);
+    hub(srv).cut(srv, Some(&guard), event);
+}
