@@ -160,7 +160,9 @@ pub fn take_over_slots_with_keys(srv: &'static Server) -> Result<(), Failure> {
         log_notice!("I have keys for unassigned slot {slot}. Taking responsibility for it.");
         map.set_owner(slot, Some(topology.me));
     }
-    srv.nodes.cluster.save(&map, topology.me)
+    srv.nodes
+        .cluster
+        .save(&map, topology.me)
         .map_err(|e| format!("Can't write the cluster configuration file: {}", words(&e)))?;
     // This node loses no slots, so no running command is affected.
     change::apply_settings(srv, &config, map);

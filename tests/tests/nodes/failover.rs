@@ -45,11 +45,11 @@ fn killed_primaries_are_replaced(kind: Kind) {
     kill_primaries(kind, settings(6), false);
 }
 
-/// All listed replicas have each acknowledged write.
+/// All listed replicas have each acknowledged write. A second replica takes the place of the promoted one.
 #[test]
 #[ignore = "long: cargo xtask test --all"]
 fn killed_primaries_lose_nothing_with_a_quorum() {
-    kill_primaries(Kind::Weft, settings(6).with_weft(&["--cluster-write-quorum", "1"]), true);
+    kill_primaries(Kind::Weft, settings(9).with_weft(&["--cluster-write-quorum", "1"]), true);
 }
 
 fn kill_primaries(kind: Kind, settings: Settings, keeps_all: bool) {

@@ -46,9 +46,7 @@ pub fn plan(
             Ok(plan)
         }
         Verb::MigrateSlots => Ok(scene.plan_of(scene.migrate_slots(args)?)),
-        Verb::Meet => {
-            Ok(Plan { meet: Some(scene.address_to_meet(args)?), ..Plan::default() })
-        }
+        Verb::Meet => Ok(Plan { meet: Some(scene.address_to_meet(args)?), ..Plan::default() }),
         Verb::Failover => one(NodeRequest::Failover(scene.failover_mode(args)?)),
         Verb::Replicate => match scene.primary_to_replicate(args)? {
             Some(primary) => one(NodeRequest::Replicate(primary)),
@@ -97,7 +95,8 @@ impl Scene<'_> {
                 }
                 Edit::SetOwner { slots, owner: Some(to) } => {
                     let owner = |slot| self.map.owner(slot).map(|node| node.id);
-                    let free: SlotSet = slots.iter().filter(|slot| owner(*slot).is_none()).collect();
+                    let free: SlotSet =
+                        slots.iter().filter(|slot| owner(*slot).is_none()).collect();
                     let others = |slot: &Slot| owner(*slot).is_some_and(|owner| owner != to);
                     let others: SlotSet = slots.iter().filter(others).collect();
                     if !free.is_empty() {
@@ -118,7 +117,9 @@ impl Scene<'_> {
     /// SETSLOT NODE for a slot without an owner, to another node: only that node can take it.
     fn refuse_free_slots(&self, plan: &Plan) -> Result<(), Refusal> {
         match plan.requests.iter().any(|request| matches!(request, NodeRequest::AddSlots(_))) {
-            true => Err(refusal("The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it")),
+            true => Err(refusal(
+                "The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it",
+            )),
             false => Ok(()),
         }
     }

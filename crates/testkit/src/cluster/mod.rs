@@ -388,16 +388,9 @@ impl Cluster {
     pub fn describe(&self) -> String {
         let mut all = String::new();
         for (i, node) in self.nodes.iter().enumerate() {
-            let said = node.try_client().filter(|_| node.is_running()).and_then(|mut client| {
-                let info = client.try_cmd(&["CLUSTER", "INFO"]).ok()?.value;
-                let nodes = client.try_cmd(&["CLUSTER", "NODES"]).ok()?.value;
-                let link = client.try_cmd(&["INFO", "replication"]).ok()?.value;
-                Some(
-                    format!("{info}\n{nodes}\n{link}").replace("\\r\\n", "\n").replace("\\n", "\n"),
-                )
-            });
+            let said = node.try_client().filter(|_| node.is_running()).and_then(said_by);
             let said = said.unwrap_or_else(|| "doesn't answer".into());
-            all += &format!("=== node {i}, port {}\n{said}\n", self.announced(i));
+            all += &format!("=== node {i}, port {}\n{said}", self.announced(i));
         }
         all
     }
@@ -422,4 +415,16 @@ impl Cluster {
             std::thread::sleep(LOOK);
         }
     }
+}
+
+/// The state, the map and the links of a node.
+fn said_by(mut client: Client) -> Option<String> {
+    let mut text = |args: &[&str]| {
+        let reply = client.try_cmd(args).ok()?.value;
+        Some(String::from_utf8_lossy(reply.bytes()?).into_owned())
+    };
+    let info = text(&["CLUSTER", "INFO"])? + &text(&["INFO", "replication"])?;
+    let names = ["cluster_state", "role", "master_", "connected_slaves", "slave", "weft_"];
+    let kept = info.lines().filter(|line| names.iter().any(|name| line.starts_with(name)));
+    Some(text(&["CLUSTER", "NODES"])? + &kept.collect::<Vec<_>>().join(" ") + "\n")
 }
