@@ -151,11 +151,16 @@ impl Node {
         }
     }
 
-    /// SIGSTOP: the process keeps its connections and does nothing.
+    /// SIGSTOP: the process keeps its connections and does nothing. Its threads stop some time after the signal was
+    /// sent, so this waits for them.
     #[track_caller]
     pub fn stop(&mut self) {
         self.signal(Signal::STOP);
         self.is_stopped = true;
+        let pid = self.pid().expect("the node runs");
+        while !has_stopped(pid) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// SIGCONT.
@@ -193,6 +198,17 @@ impl Drop for Node {
             keep_log(self.port, &self.log());
         }
     }
+}
+
+/// Whether all threads of a process have stopped.
+fn has_stopped(pid: u32) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut states = tasks.filter_map(|task| {
+        let stat = fs::read_to_string(task.path().join("stat")).ok()?;
+        // The state follows the name, which is in parentheses.
+        stat.rsplit_once(") ").and_then(|(_, fields)| fields.chars().next())
+    });
+    states.all(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
 }
 
 /// `CLUSTER_LOGS` is a folder that gets the logs of nodes of a failed test.
