@@ -145,34 +145,6 @@ fn outage_stops_acknowledgements() {
     expect_all_kept(load);
 }
 
-/// `cluster-store-outage continue`: primaries go on as long as all listed replicas answer.
-#[test]
-#[ignore = "long: cargo xtask test --all"]
-fn outage_is_outlived_where_replicas_promise() {
-    let outlive = ["--cluster-store-outage", "continue"];
-    let Some(mut cluster) = formed(settings().with_weft(&outlive)) else { return };
-    let load = Load::start(&cluster);
-    cluster.wait_until("some writes", || load.acknowledged() > 100);
-    cluster.etcd.as_ref().expect("etcd").signal(0, Signal::STOP);
-    let outage = Duration::from_secs(env_or("CLUSTER_OUTAGE_SECONDS", 10));
-    std::thread::sleep(LEASE * 2);
-    let begin = Instant::now();
-    while begin.elapsed() < outage {
-        let before = load.acknowledged();
-        std::thread::sleep(LEASE / 2);
-        assert!(load.acknowledged() > before, "primaries continue\n{}", cluster.describe());
-    }
-    // Without its replica, a primary stops.
-    let primary = cluster.owner(SLOT).expect("all slots have an owner");
-    let replica = cluster.replicas_of(primary)[0];
-    cluster.nodes[replica].kill();
-    cluster.wait_until("the primary stops", || !acknowledges(&cluster, primary));
-    cluster.etcd.as_ref().expect("etcd").signal(0, Signal::CONT);
-    cluster.nodes[replica].start();
-    cluster.settle();
-    expect_all_kept(load);
-}
-
 /// A primary without etcd stops before its successor is made, and returns as a replica.
 #[test]
 #[ignore = "long: cargo xtask test --all"]

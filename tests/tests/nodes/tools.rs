@@ -1,6 +1,5 @@
 //! `valkey-cli --cluster` from the first command to the last one, as operators use it.
 
-use crate::load::Load;
 use crate::on_each;
 use weft_testkit::Server;
 use weft_testkit::cluster::cli::Cli;
@@ -12,7 +11,6 @@ on_each!(
     create_check_info_call,
     add_and_delete_nodes,
     reshard_and_rebalance,
-    reshard_by_atomic_migration,
     fix_after_a_kill_in_setslot,
     import_from_a_standalone_server,
 );
@@ -205,33 +203,6 @@ fn reshard_and_rebalance(kind: Kind) {
     });
     check_keys(&mut session);
     assert_eq!(count(&cluster), KEYS);
-}
-
-/// MIGRATESLOTS moves whole slots without an intermediate state.
-fn reshard_by_atomic_migration(kind: Kind) {
-    let Some((cluster, cli)) = scene(kind, 3) else { return };
-    create(&cluster, &cli, 0);
-    let mut session = cluster.session();
-    fill(&mut session);
-    let load = Load::start(&cluster);
-    let entry = cluster.nodes[0].address();
-    let (first, second) = (cluster.id(0), cluster.id(1));
-    let moved = [
-        "--cluster-from",
-        &first,
-        "--cluster-to",
-        &second,
-        "--cluster-slots",
-        "300",
-        "--cluster-yes",
-    ];
-    let atomic = ["--cluster-use-atomic-slot-migration"];
-    cli.run(&[&["reshard", &entry][..], &moved, &atomic].concat()).expect_ok();
-    cluster.settle();
-    assert_eq!(cluster.view(1).myself().count(), 5461 + 1 + 300);
-    let outcome = load.finish();
-    assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
-    check_keys(&mut session);
 }
 
 /// The steps of a migration after which its tool was killed.
