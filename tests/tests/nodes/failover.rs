@@ -12,7 +12,8 @@ use weft_tests::env_or;
 on_each!(
     killed_primaries_are_replaced,
     ordered_failovers_lose_nothing,
-    lonely_primary_serves_after_a_kill
+    forced_failovers_take_the_role,
+    lonely_primary_serves_after_a_kill,
 );
 
 const TIMEOUT_MS: u64 = 2000;
