@@ -76,7 +76,7 @@ fn needs_authority(srv: &Server, session: &Session, request: &Request<'_>, cmd: 
 }
 
 /// Whether the command reads a replica's data, or publishes there. A read of keys needs READONLY: without it, the client
-/// wants an answer of the primary.
+/// wants an answer of the primary. A write without keys is refused by the command itself.
 fn is_of_replica(
     srv: &Server,
     session: &Session,
@@ -85,8 +85,7 @@ fn is_of_replica(
     flags: Flags,
 ) -> bool {
     is_replica(srv)
-        && !flags.has(Flags::WRITE)
-        && (is_readonly(&session.shared)
+        && (is_readonly(&session.shared) && !flags.has(Flags::WRITE)
             || flags.has(Flags::PUBSUB)
             || find_slot(session, cmd, request.args) == AskedSlot::None)
 }
