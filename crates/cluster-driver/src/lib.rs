@@ -7,7 +7,7 @@
 //!                                                      └─► replies of CLUSTER commands
 //! ```
 //!
-//! * [`machine`] - the state machine behind its mutex, with the actions that are to be executed
+//! * [`machine`] - the state machine, with the actions that wait for their execution
 //! * [`thread`] - weft-cluster: advances the time, executes the actions in their order
 //! * [`store`] - threads that call the store
 //! * [`publish`] - the topology that requests see; suspended slots
@@ -37,6 +37,7 @@ use marks::Marks;
 use requests::Requests;
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 use store::Store;
 use weft_cluster::NodeId;
 use weft_cluster::node::{Action, Ms};
@@ -51,6 +52,9 @@ pub struct Driver {
     /// There are actions, or weft-cluster should look again.
     changed: Condvar,
     store: Store,
+    /// This node has a role that clients can see.
+    is_ready: Mutex<bool>,
+    became_ready: Condvar,
     requests: Mutex<Requests>,
     marks: Mutex<Marks>,
 }
@@ -82,6 +86,8 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
         machine: Mutex::new(machine),
         changed: Condvar::new(),
         store,
+        is_ready: Mutex::new(false),
+        became_ready: Condvar::new(),
         requests: Mutex::default(),
         marks: Mutex::new(marks),
     }));
@@ -100,6 +106,18 @@ impl Driver {
     pub fn begin(&'static self) -> std::io::Result<()> {
         self.store.start(self)?;
         thread::start(self)
+    }
+
+    /// Waits until this node shows the map of the store, but not longer than `limit`: etcd may be away.
+    pub fn wait_until_ready(&self, limit: Duration) {
+        let is_ready = self.is_ready.lock().unwrap_or_else(|p| p.into_inner());
+        let _ = self.became_ready.wait_timeout_while(is_ready, limit, |is_ready| !*is_ready);
+    }
+
+    /// This node shows the map of the store.
+    fn set_ready(&self) {
+        *self.is_ready.lock().unwrap_or_else(|p| p.into_inner()) = true;
+        self.became_ready.notify_all();
     }
 
     fn machine(&self) -> MutexGuard<'_, Machine> {

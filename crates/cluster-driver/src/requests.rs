@@ -15,7 +15,7 @@ pub struct Requests {
 
 struct Command {
     waiting: Arc<Waiting>,
-    /// What the machine is to do after the present request.
+    /// Requests to make after the present one.
     rest: VecDeque<NodeRequest>,
 }
 
@@ -42,7 +42,7 @@ impl Driver {
     /// A request has ended, and the topology in force shows its effect.
     pub fn request_ended(&self, id: RequestId, result: Result<(), String>) {
         let Some(command) = self.requests().running.remove(&id) else { return };
-        // The client may be gone. What it has requested in one command still belongs together.
+        // Also for a client that is gone: the requests of one command belong together.
         match result {
             Ok(()) if !command.rest.is_empty() => self.go_on(command),
             result => answer(self, &command.waiting, result),

@@ -1,4 +1,4 @@
-//! Threads that call the store, which blocks. What hangs in one of them delays no other.
+//! Threads that call the store, which blocks. A call that hangs delays those of the same thread only.
 //!
 //! | thread | calls |
 //! |---|---|
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use weft_cluster::node::{
     Change, Entry, LeaseId, OpId, Operation, Outcome, Revision, Transaction, Write,
 };
+use weft_cluster_store::Address;
 use weft_cluster_store::etcd::{Etcd, Options, User};
 use weft_cluster_store::store::{self, Canceller, Compare, Error, Store as _, Watch};
-use weft_cluster_store::Address;
 use weft_config::{Config, Id};
 use weft_process::{log_notice, log_warning};
 use weft_tls::settings::Identity;
@@ -296,4 +296,3 @@ impl Store {
         self.health.lock().unwrap_or_else(|p| p.into_inner()).fails_since.is_some()
     }
 }
-
