@@ -203,4 +203,16 @@ mod tests {
         assert_eq!(Arc::strong_count(&published.tail), 3);
         assert!(reply.capacity() < SHARE_FROM);
     }
+
+    #[test]
+    fn receiver_of_several_names_gets_a_direct_message_once() {
+        let mut published = Published::new(tail(b"news", b"hello"));
+        let shared = Arc::new(vec![3, 7]);
+        published.add_direct(MESSAGE, &shared);
+        published.add_direct(MESSAGE, &Arc::new(vec![3]));
+        assert!(published.only().is_some_and(|(_, ids)| Arc::ptr_eq(ids, &shared)));
+        published.add_direct(MESSAGE, &Arc::new(vec![1, 7, 9]));
+        let ids = published.only().map(|(_, ids)| ids.to_vec());
+        assert_eq!((ids, &shared[..]), (Some(vec![1, 3, 7, 9]), &[3, 7][..]));
+    }
 }
