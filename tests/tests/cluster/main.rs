@@ -6,4 +6,5 @@ mod lease;
 mod lease_stress;
 mod quorum;
 mod restart;
+mod slots;
 mod stress;

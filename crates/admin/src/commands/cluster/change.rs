@@ -18,6 +18,9 @@ use weft_keyspace::Db;
 use weft_process::errors::words;
 use weft_process::{log_notice, log_warning};
 
+const NOT_READY: Error =
+    Error::new("ERR This node has not joined its cluster: the store has not answered yet");
+
 const IN_TRANSACTION: Error =
     Error::new("ERR A cluster with a store can't be changed inside a transaction");
 
@@ -34,6 +37,9 @@ fn run(cx: &mut ConnCx<'_>, verb: Verb) -> CmdResult {
 
 /// Requests what a subcommand changes in the store. The client gets its reply when this node shows the change.
 fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResult {
+    if !driver.is_ready() {
+        return Err(NOT_READY);
+    }
     if cx.in_transaction() {
         return request_in_transaction(cx, driver, verb);
     }
@@ -69,7 +75,9 @@ fn request_in_transaction(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Ve
     let plan = plan_of(cx, &map, me, verb)?;
     match (verb, &plan.requests[..]) {
         (Verb::DelSlots | Verb::DelSlotsRange, [NodeRequest::DeleteSlots(slots)])
-            if slots.iter().all(|slot| topology.map.owner(slot).is_some_and(|node| node.id != me)) =>
+            if slots
+                .iter()
+                .all(|slot| topology.map.owner(slot).is_some_and(|node| node.id != me)) =>
         {
             driver.release(client, slots);
         }
