@@ -161,3 +161,8 @@ impl Thread {
         }
     }
 }
+
+/// The end of this server's data in the replication stream.
+fn hub_offset(driver: Shared) -> u64 {
+    hub(driver.srv).published.offset.load(std::sync::atomic::Ordering::SeqCst)
+}
