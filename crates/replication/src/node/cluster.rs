@@ -169,10 +169,11 @@ impl Node {
         self.serve(now, out, |primary, cx| primary.greet(cx, conn, peer, greeting));
     }
 
-    /// Whether this connection may become a replica, or the error.
-    pub(super) fn admits_replica(&self, conn: ConnId) -> Result<(), &'static str> {
+    /// Whether this connection may become a replica by PSYNC with these arguments, or the error.
+    pub(super) fn admits_replica(&self, conn: ConnId, args: &[&[u8]]) -> Result<(), &'static str> {
         let Some(Membership { duty, shard, .. }) = &self.membership else { return Ok(()) };
-        if self.primary.takes_copy_only(conn) {
+        let continues = args.first().is_some_and(|id| *id != b"?");
+        if self.primary.takes_copy_only(conn) && !continues {
             return Ok(());
         }
         let Some(Greeting { shard: of, epoch, member }) = self.primary.greeting(conn) else {

@@ -278,7 +278,7 @@ impl Node {
         if self.primary.is_replica(conn) {
             return;
         }
-        if let Err(text) = self.admits_replica(conn) {
+        if let Err(text) = self.admits_replica(conn, args) {
             return refuse(conn, text, out);
         }
         if let [id, _, word, ..] = args

@@ -384,7 +384,9 @@ fn backups_need_no_greeting() {
     bench.lead(5);
     scribe.take();
     bench.replconf(1, "rdb-only 1 capa eof");
-    assert_eq!(bench.sync(1, ""), ["KeepWrites", "snapshot 1 Stream 11 all"][1..]);
+    let (id, next) = (bench.node.stream().history().id, bench.node.stream().offset() + 1);
+    assert!(bench.sync(1, &format!("{id} {next}"))[0].starts_with("1: -NOMASTERLINK"));
+    assert_eq!(bench.sync(1, ""), ["snapshot 1 Stream 11 all"]);
     assert!(scribe.take().is_empty());
 }
 
