@@ -77,6 +77,30 @@ fn kill_primaries(kind: Kind, settings: Settings, keeps_all: bool) {
     assert!(times.iter().all(|time| time.as_millis() <= u128::from(limit)), "{times:?}");
 }
 
+/// No majority of primaries is needed: the store decides.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn most_primaries_at_once_are_replaced() {
+    for primaries in [1, 3] {
+        let Some(mut cluster) = Cluster::formed(Kind::Weft, primaries, settings(2 * primaries))
+        else {
+            return;
+        };
+        let begin = Instant::now();
+        for node in 0..primaries {
+            cluster.nodes[node].kill();
+        }
+        for shard in 0..primaries {
+            writable_after(&cluster, (shard * 16384 / primaries) as u16, begin);
+        }
+        println!("{primaries} shards: writable after {:?}", begin.elapsed());
+        for node in 0..primaries {
+            cluster.nodes[node].start();
+        }
+        cluster.settle();
+    }
+}
+
 /// CLUSTER FAILOVER waits until the replica has everything.
 fn ordered_failovers_lose_nothing(kind: Kind) {
     let Some(cluster) = Cluster::formed(kind, 3, settings(6)) else { return };
