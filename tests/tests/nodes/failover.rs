@@ -59,6 +59,7 @@ fn kill_primaries(kind: Kind, settings: Settings, keeps_all: bool) {
     let load = Load::start(&cluster);
     let mut times = Vec::new();
     for _ in 0..env_or("CLUSTER_KILLS", 3) {
+        cluster.settle_replicas();
         let slot = slot_of_shard(rng.below(3));
         let victim = cluster.owner(slot).expect("all slots have an owner");
         let begin = Instant::now();
@@ -86,6 +87,8 @@ fn most_primaries_at_once_are_replaced() {
         else {
             return;
         };
+        // A primary that dies before its replica is on the list waits to be restarted.
+        cluster.settle_replicas();
         let begin = Instant::now();
         for node in 0..primaries {
             cluster.nodes[node].kill();

@@ -419,16 +419,14 @@ fn changed(recorder: &mut Recorder) {
     let nodes = recorder.cluster.nodes.len();
     if nodes > 3 {
         recorder.ask(nodes - 1, "CLUSTER REPLICATE ID1");
-        recorder.cluster.settle();
-        show_replicas(&recorder.cluster);
+        recorder.cluster.settle_replicas();
         recorder.ask(0, "CLUSTER NODES");
         recorder.ask(0, "CLUSTER SHARDS");
         recorder.ask(nodes - 1, "CLUSTER MYSHARDID");
         recorder.ask(nodes - 2, "CLUSTER FAILOVER");
         let cluster = &recorder.cluster;
         cluster.wait_until("the replica leads", || cluster.view(nodes - 2).myself().is_primary());
-        cluster.settle();
-        show_replicas(cluster);
+        cluster.settle_replicas();
         recorder.ask(0, "CLUSTER NODES");
         recorder.ask(0, "CLUSTER SHARDS");
         recorder.ask(0, "CLUSTER SLOTS");
@@ -446,28 +444,9 @@ fn changed(recorder: &mut Recorder) {
     recorder.ask(2, "CLUSTER ADDSLOTS 16383");
 }
 
-/// Waits until all nodes list all replicas: Valkey hides those whose offset is 0, as far as it has heard.
-fn show_replicas(cluster: &Cluster) {
-    for slot in [100, 6000, 16000] {
-        let key = key_in(slot, "k");
-        cluster.session().until_done(&key, &["SET", &key, "v"]);
-    }
-    let is_shown = |node: usize| {
-        let shards = cluster.client(node).cmd(&["CLUSTER", "SHARDS"]);
-        // The text of a long value would be cut.
-        !shards.items().iter().any(|shard| {
-            let nodes = shard.field("nodes").expect("a shard has nodes").items();
-            nodes
-                .iter()
-                .any(|node| node.field("health").is_none_or(|health| health.text() == "loading"))
-        })
-    };
-    cluster.wait_until("all replicas are online", || (0..cluster.nodes.len()).all(is_shown));
-}
-
 fn record(kind: Kind, nodes: usize, resp: u8) -> Option<Vec<(String, String)>> {
     let cluster = Cluster::formed(kind, 3, Settings::of(nodes))?;
-    show_replicas(&cluster);
+    cluster.settle_replicas();
     let mut recorder = Recorder::new(cluster, resp);
     read(&mut recorder);
     refused(&mut recorder);
