@@ -59,6 +59,7 @@ fn kill_primaries(kind: Kind, settings: Settings, keeps_all: bool) {
     let load = Load::start(&cluster);
     let mut times = Vec::new();
     for _ in 0..env_or("CLUSTER_KILLS", 3) {
+        cluster.settle_replicas();
         let slot = slot_of_shard(rng.below(3));
         let victim = cluster.owner(slot).expect("all slots have an owner");
         let begin = Instant::now();
@@ -75,6 +76,32 @@ fn kill_primaries(kind: Kind, settings: Settings, keeps_all: bool) {
     assert!(!keeps_all || outcome.lost.is_empty(), "{outcome:?}");
     let limit = env_or("CLUSTER_LIMIT_MS", u64::MAX);
     assert!(times.iter().all(|time| time.as_millis() <= u128::from(limit)), "{times:?}");
+}
+
+/// No majority of primaries is needed: the store decides.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn most_primaries_at_once_are_replaced() {
+    for primaries in [1, 3] {
+        let Some(mut cluster) = Cluster::formed(Kind::Weft, primaries, settings(2 * primaries))
+        else {
+            return;
+        };
+        // A primary that dies before its replica is on the list waits to be restarted.
+        cluster.settle_replicas();
+        let begin = Instant::now();
+        for node in 0..primaries {
+            cluster.nodes[node].kill();
+        }
+        for shard in 0..primaries {
+            writable_after(&cluster, (shard * 16384 / primaries) as u16, begin);
+        }
+        println!("{primaries} shards: writable after {:?}", begin.elapsed());
+        for node in 0..primaries {
+            cluster.nodes[node].start();
+        }
+        cluster.settle();
+    }
 }
 
 /// CLUSTER FAILOVER waits until the replica has everything.

@@ -59,7 +59,7 @@ impl Recorder {
             }
             false => client.cmd(&words),
         };
-        let mut text = normal(line, &reply);
+        let mut text = normal(line, &self.named(&reply));
         for (value, mask) in &self.masks {
             text = text.replace(value, mask);
         }
@@ -68,6 +68,27 @@ impl Recorder {
             lines.sort_unstable();
         }
         self.steps.push((format!("node {node}: {line}"), lines.join("\n")));
+    }
+
+    /// The reply with masks instead of this cluster's values, where they are whole strings or integers.
+    fn named(&self, value: &Value) -> Value {
+        let found = |text: &str| {
+            let found = self.masks.iter().find(|(value, _)| value == text);
+            found.map(|(_, mask)| Value::Bulk(mask.clone().into_bytes()))
+        };
+        let all = |items: &[Value]| items.iter().map(|item| self.named(item)).collect();
+        match value {
+            Value::Integer(n) => found(&n.to_string()).unwrap_or_else(|| value.clone()),
+            Value::Bulk(text) => {
+                found(&String::from_utf8_lossy(text)).unwrap_or_else(|| value.clone())
+            }
+            Value::Array(items) => Value::Array(all(items)),
+            Value::Map(pairs) => {
+                let pair = |(name, value): &(Value, Value)| (name.clone(), self.named(value));
+                Value::Map(pairs.iter().map(pair).collect())
+            }
+            _ => value.clone(),
+        }
     }
 
     /// Several commands of one connection.
@@ -117,7 +138,16 @@ fn normal(line: &str, reply: &Value) -> String {
             };
             reply.text().lines().map(line).collect()
         }
-        "CLUSTER SLOTS" | "CLUSTER SHARDS" => {
+        "CLUSTER SLOTS" => {
+            let item = |item: &Value| {
+                let mut fields = item.items().to_vec();
+                // Replicas come in the order of random ids.
+                fields[3..].sort();
+                Value::Array(fields).to_string() + "\n"
+            };
+            reply.items().iter().map(item).collect()
+        }
+        "CLUSTER SHARDS" => {
             reply.items().iter().map(|item| masked(item).to_string() + "\n").collect()
         }
         // Links of the bus.
@@ -157,14 +187,18 @@ fn node_line(line: &str) -> String {
     fields.join(" ")
 }
 
-/// A reply whose offsets are masked, and whose nodes are in the order of their roles.
+/// A reply whose offsets are masked, and whose nodes are in the order of their names.
 fn masked(value: &Value) -> Value {
     match value {
         Value::Array(items) => Value::Array(masked_fields(items)),
         Value::Map(pairs) => {
             let pair = |(name, value): &(Value, Value)| {
-                let is_offset = name.bytes() == Some(b"replication-offset");
-                (name.clone(), if is_offset { Value::Null } else { masked(value) })
+                let value = match name.bytes() {
+                    Some(b"replication-offset") => Value::Null,
+                    Some(b"nodes") => sorted(&masked(value)),
+                    _ => masked(value),
+                };
+                (name.clone(), value)
             };
             Value::Map(pairs.iter().map(pair).collect())
         }
@@ -176,11 +210,21 @@ fn masked(value: &Value) -> Value {
     }
 }
 
+fn sorted(value: &Value) -> Value {
+    let mut items = value.items().to_vec();
+    items.sort();
+    Value::Array(items)
+}
+
 fn masked_fields(items: &[Value]) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     for (i, item) in items.iter().enumerate() {
         let before = i.checked_sub(1).and_then(|i| items[i].bytes());
-        all.push(if before == Some(b"replication-offset") { Value::Null } else { masked(item) });
+        all.push(match before {
+            Some(b"replication-offset") => Value::Null,
+            Some(b"nodes") => sorted(&masked(item)),
+            _ => masked(item),
+        });
     }
     all
 }
@@ -375,14 +419,14 @@ fn changed(recorder: &mut Recorder) {
     let nodes = recorder.cluster.nodes.len();
     if nodes > 3 {
         recorder.ask(nodes - 1, "CLUSTER REPLICATE ID1");
-        recorder.cluster.settle();
+        recorder.cluster.settle_replicas();
         recorder.ask(0, "CLUSTER NODES");
         recorder.ask(0, "CLUSTER SHARDS");
         recorder.ask(nodes - 1, "CLUSTER MYSHARDID");
         recorder.ask(nodes - 2, "CLUSTER FAILOVER");
         let cluster = &recorder.cluster;
         cluster.wait_until("the replica leads", || cluster.view(nodes - 2).myself().is_primary());
-        cluster.settle();
+        cluster.settle_replicas();
         recorder.ask(0, "CLUSTER NODES");
         recorder.ask(0, "CLUSTER SHARDS");
         recorder.ask(0, "CLUSTER SLOTS");
@@ -402,6 +446,7 @@ fn changed(recorder: &mut Recorder) {
 
 fn record(kind: Kind, nodes: usize, resp: u8) -> Option<Vec<(String, String)>> {
     let cluster = Cluster::formed(kind, 3, Settings::of(nodes))?;
+    cluster.settle_replicas();
     let mut recorder = Recorder::new(cluster, resp);
     read(&mut recorder);
     refused(&mut recorder);

@@ -55,3 +55,40 @@ fn everything_returns_after_a_restart(kind: Kind) {
         assert_eq!(map(&cluster), before, "round {round}, orderly: {is_orderly}");
     }
 }
+
+/// A machine that loses power takes etcd along.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn everything_returns_with_etcd() {
+    let args = ["--appendonly", "yes", "--appendfsync", "always"];
+    let settings = Settings::of(6).with(&args);
+    let Some(mut cluster) = Cluster::formed(Kind::Weft, 3, settings) else { return };
+    let before = map(&cluster);
+    for round in 0..2 {
+        let load = Load::start(&cluster);
+        cluster.wait_until("some writes", || load.acknowledged() > 200);
+        cluster.etcd.as_mut().expect("etcd").kill(0);
+        for node in &mut cluster.nodes {
+            node.kill();
+        }
+        // Nodes that start first wait for etcd.
+        let restart_etcd = |cluster: &mut Cluster| cluster.etcd.as_mut().expect("etcd").restart(0);
+        if round == 0 {
+            restart_etcd(&mut cluster);
+        }
+        for node in &mut cluster.nodes {
+            node.spawn();
+        }
+        if round == 1 {
+            restart_etcd(&mut cluster);
+        }
+        for node in &mut cluster.nodes {
+            node.wait_until_up();
+        }
+        cluster.settle();
+        let outcome = load.finish();
+        println!("round {round}: {outcome:?}");
+        assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
+        assert_eq!(map(&cluster), before, "round {round}");
+    }
+}

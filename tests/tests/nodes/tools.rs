@@ -14,7 +14,6 @@ on_each!(
     create_check_info_call,
     add_and_delete_nodes,
     reshard_and_rebalance,
-    interrupted_reshards_lose_nothing,
     fix_after_a_kill_in_setslot,
     import_from_a_standalone_server,
 );
@@ -215,12 +214,15 @@ fn reshard_and_rebalance(kind: Kind) {
     assert_eq!(count(&cluster), all);
 }
 
-/// A tool that was killed, or whose nodes were, leaves nothing that fix doesn't correct.
-fn interrupted_reshards_lose_nothing(kind: Kind) {
+/// A tool that was killed, or whose nodes were, leaves nothing that fix doesn't correct. In Valkey, a killed target
+/// that returns as a replica keeps its mark of a slot, and fix can't remove it.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn interrupted_reshards_lose_nothing() {
     let Some(cli) = Cli::find() else { return };
     let settings = Settings::of(9).with_weft(&["--cluster-write-quorum", "1"]);
     let settings = settings.with(&["--appendonly", "yes", "--appendfsync", "always"]);
-    let Some(mut cluster) = Cluster::formed(kind, 3, settings) else { return };
+    let Some(mut cluster) = Cluster::formed(Kind::Weft, 3, settings) else { return };
     fill(&mut cluster.session());
     let mut rng = Rng::new(env_or("CLUSTER_SEED", 1));
     for round in 0..env_or("CLUSTER_RESHARDS", 4usize) {
@@ -260,10 +262,8 @@ fn interrupted_reshards_lose_nothing(kind: Kind) {
         check(&cluster, &cli, primaries[(round + 2) % 3]);
         check_keys(&mut cluster.session());
         let outcome = load.finish();
-        println!("{kind:?}, round {round}: {outcome:?}");
-        let is_bound = kind == Kind::Weft || victim.is_none();
-        assert!(!is_bound || outcome.lost.is_empty(), "{outcome:?}");
-        assert!(outcome.errors.is_empty(), "{outcome:?}");
+        println!("round {round}: {outcome:?}");
+        assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
     }
 }
 

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::etcd::Etcd;
+use crate::value::Value;
 use crate::{locate, skipped};
 use node::Node;
 use proxy::{Link, Proxy};
@@ -339,6 +340,30 @@ impl Cluster {
             }
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// Waits until all nodes list all replicas as online: in Weft, those that may be promoted. Valkey hides replicas whose
+    /// offset is 0, so this writes a key to each primary.
+    #[track_caller]
+    pub fn settle_replicas(&self) {
+        self.settle();
+        for node in self.running() {
+            let view = self.view(node);
+            let own = view.myself();
+            if let Some(&(slot, _)) = own.slots.first().filter(|_| own.is_primary()) {
+                let key = slot::key_in(slot, "settle");
+                self.session().until_done(&key, &["SET", &key, "v"]);
+                self.session().until_done(&key, &["DEL", &key]);
+            }
+        }
+        let is_online = |node: &Value| node.field("health").is_some_and(|h| h.text() == "online");
+        self.wait_until("all replicas are online", || {
+            self.running().into_iter().all(|node| {
+                let shards = self.client(node).cmd(&["CLUSTER", "SHARDS"]);
+                let mut nodes = shards.items().iter().filter_map(|shard| shard.field("nodes"));
+                nodes.all(|nodes| nodes.items().iter().all(is_online))
+            })
+        });
     }
 
     fn unsettled(&self, members: &[usize]) -> Option<String> {
