@@ -13,6 +13,8 @@
 //! * [`publish`] - the topology that requests see; suspended slots
 //! * [`roles`] - the role in replication, and its reports
 //! * [`requests`] - clients that wait for a CLUSTER command
+//! * [`released`] - slots that a transaction deletes and adds
+//! * [`forgotten`] - nodes that have left the map a short time ago
 //! * [`meet`] - asks another node for its id
 //! * [`marks`] - slots that SETSLOT has marked
 //! * [`settings`] - directives, and the address of this node
@@ -22,18 +24,22 @@
 //!
 //! `docs/design/cluster.md` says what the machine expects of its driver.
 
+mod forgotten;
 pub mod machine;
 pub mod marks;
 pub mod meet;
 pub mod publish;
+mod released;
 pub mod requests;
 mod roles;
 pub mod settings;
 pub mod store;
 pub mod thread;
 
+use forgotten::Forgotten;
 use machine::Machine;
 use marks::Marks;
+use released::Released;
 use requests::Requests;
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -57,6 +63,8 @@ pub struct Driver {
     became_ready: Condvar,
     requests: Mutex<Requests>,
     marks: Mutex<Marks>,
+    forgotten: Mutex<Forgotten>,
+    released: Mutex<Released>,
 }
 
 /// The driver of `srv`; `None` without a store.
@@ -90,6 +98,8 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
         became_ready: Condvar::new(),
         requests: Mutex::default(),
         marks: Mutex::new(marks),
+        forgotten: Mutex::default(),
+        released: Mutex::default(),
     }));
     let any: &'static (dyn Any + Send + Sync) = driver;
     let _ = srv.nodes.cluster.driver.set(any);
@@ -112,6 +122,11 @@ impl Driver {
     pub fn wait_until_ready(&self, limit: Duration) {
         let is_ready = self.is_ready.lock().unwrap_or_else(|p| p.into_inner());
         let _ = self.became_ready.wait_timeout_while(is_ready, limit, |is_ready| !*is_ready);
+    }
+
+    /// Whether this node has seen the map of the store.
+    pub fn is_ready(&self) -> bool {
+        *self.is_ready.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// This node shows the map of the store.

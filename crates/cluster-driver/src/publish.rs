@@ -23,7 +23,13 @@ pub struct Publisher {
 
 impl Publisher {
     pub fn new(driver: Shared) -> Publisher {
-        Publisher { driver, serves: Arc::default(), duty: Duty::None, is_due: true, shows_store: false }
+        Publisher {
+            driver,
+            serves: Arc::default(),
+            duty: Duty::None,
+            is_due: true,
+            shows_store: false,
+        }
     }
 
     /// The slots that this node serves from the next publication on.
@@ -58,6 +64,7 @@ impl Publisher {
         if map == before.map && suspended == before.suspended && settings == before.settings {
             return;
         }
+        self.driver.note_forgotten(&before.map, &map);
         let mut topology = weft_state::cluster::Topology::new(map, before.me, settings);
         topology.suspended = suspended;
         let begins = !topology.suspended.is_empty();

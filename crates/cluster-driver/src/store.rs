@@ -109,7 +109,7 @@ impl Store {
     /// Leaves an operation to its thread.
     pub fn request(&self, op: OpId, operation: Operation) {
         let queue = match operation {
-            Operation::Grant { .. } | Operation::KeepAlive { .. } => LEASE,
+            Operation::Grant { .. } | Operation::KeepAlive { .. } | Operation::Probe => LEASE,
             Operation::Snapshot | Operation::Transact(_) => STORE,
             Operation::Watch { .. } => {
                 // It replaces the watch before it.
@@ -147,6 +147,13 @@ impl Store {
                 driver.pass(|event| match result {
                     Ok(_) => event.node.kept_alive(event.now, op, event.out),
                     Err(Error::LeaseGone) => event.node.lease_unknown(event.now, op, event.out),
+                    Err(_) => event.node.failed(event.now, op, event.out),
+                });
+            }
+            Operation::Probe => {
+                let result = self.note(self.etcd.read(b"format", timeout / 4));
+                driver.pass(|event| match result {
+                    Ok(_) => event.node.answered(event.now, op, event.out),
                     Err(_) => event.node.failed(event.now, op, event.out),
                 });
             }

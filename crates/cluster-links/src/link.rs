@@ -153,8 +153,7 @@ impl Link {
         }
         for (kind, names) in by_kind.values() {
             for names in names.chunks(CHUNK) {
-                let head: [&[u8]; 3] =
-                    [b"REPLCONF", command.as_bytes(), word_of(*kind).as_bytes()];
+                let head: [&[u8]; 3] = [b"REPLCONF", command.as_bytes(), word_of(*kind).as_bytes()];
                 self.request(&[&head, names].concat());
             }
         }

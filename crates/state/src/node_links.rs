@@ -68,7 +68,8 @@ impl NodeLinks {
     /// Adds the link of another node. Returns its earlier links, which it has given up.
     pub fn add(&self, link: Incoming) -> Vec<Incoming> {
         let mut incoming = lock(&self.incoming);
-        let earlier = incoming.values().filter(|l| l.node == link.node && l.client.id != link.client.id);
+        let earlier =
+            incoming.values().filter(|l| l.node == link.node && l.client.id != link.client.id);
         let earlier = earlier.cloned().collect();
         incoming.insert(link.client.id, link);
         self.count.store(incoming.len(), Ordering::Relaxed);

@@ -2,5 +2,9 @@
 
 mod busy;
 mod commands;
+mod lease;
+mod lease_stress;
+mod quorum;
 mod restart;
+mod slots;
 mod stress;

@@ -12,7 +12,8 @@ use weft_tests::env_or;
 on_each!(
     killed_primaries_are_replaced,
     ordered_failovers_lose_nothing,
-    lonely_primary_serves_after_a_kill
+    forced_failovers_take_the_role,
+    lonely_primary_serves_after_a_kill,
 );
 
 const TIMEOUT_MS: u64 = 2000;
@@ -98,6 +99,36 @@ fn ordered_failovers_lose_nothing(kind: Kind) {
     let primary = cluster.owner(0).expect("all slots have an owner");
     let error = cluster.client(primary).cmd(&["CLUSTER", "FAILOVER"]).error();
     assert_eq!(error.as_deref(), Some("ERR You should send CLUSTER FAILOVER to a replica"));
+}
+
+/// FORCE and TAKEOVER of a replica whose primary runs, and of one whose primary is gone.
+fn forced_failovers_take_the_role(kind: Kind) {
+    // A replica that may not decide by itself.
+    let args = ["--cluster-replica-no-failover", "yes"];
+    let Some(mut cluster) = Cluster::formed(kind, 3, settings(6).with(&args)) else { return };
+    for (mode, kills) in
+        [("FORCE", false), ("TAKEOVER", false), ("TAKEOVER", true), ("FORCE", true)]
+    {
+        let slot = slot_of_shard(1);
+        let old = cluster.owner(slot).expect("all slots have an owner");
+        let new = cluster.replicas_of(old)[0];
+        if kills {
+            cluster.nodes[old].kill();
+            cluster.wait_until("the primary counts as failed", || {
+                let view = cluster.view(new);
+                view.by_port(cluster.announced(old)).is_some_and(|line| line.has("fail"))
+            });
+            assert!(!cluster.view(new).myself().is_primary(), "it waits for an order");
+        }
+        cluster.client(new).ok(&["CLUSTER", "FAILOVER", mode]);
+        cluster.wait_until("the replica leads", || cluster.owner(slot) == Some(new));
+        if kills {
+            cluster.nodes[old].start();
+        }
+        cluster.settle();
+        assert_eq!(cluster.owner(slot), Some(new), "{mode}, primary killed: {kills}");
+        assert!(!cluster.view(old).myself().is_primary());
+    }
 }
 
 /// A shard without replicas waits for its primary.

@@ -47,6 +47,9 @@ struct Writer {
 }
 
 impl Load {
+    /// The number of keys that it writes.
+    pub const KEYS: usize = WRITERS * KEYS;
+
     pub fn start(cluster: &Cluster) -> Load {
         static RUNS: AtomicU64 = AtomicU64::new(0);
         let run = RUNS.fetch_add(1, Ordering::Relaxed);

@@ -44,7 +44,13 @@ fn take(client: &mut Client) -> String {
 /// Publishes on `channel` until the client gets a message, then reads all that came of it. `copies`: messages that the client gets for
 /// each. Nodes may learn of a subscription late, and links may have just come.
 #[track_caller]
-fn connect(publisher: &mut Client, command: &str, channel: &str, client: &mut Client, copies: usize) {
+fn connect(
+    publisher: &mut Client,
+    command: &str,
+    channel: &str,
+    client: &mut Client,
+    copies: usize,
+) {
     let begin = Instant::now();
     loop {
         publisher.cmd(&[command, channel, "probe"]);

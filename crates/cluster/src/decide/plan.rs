@@ -53,6 +53,8 @@ pub fn plan(
             None if scene.myself.is_primary() => Ok(Plan::default()),
             None => one(NodeRequest::Leave),
         },
+        // Tools send FORGET to each node. The first one changes the map of all.
+        Verb::Forget if NodeId::parse(args[0]).is_some_and(facts.was_known) => Ok(Plan::default()),
         Verb::Forget => match scene.forget(args)?.edits.first() {
             Some(Edit::RemoveNode(node)) => one(NodeRequest::Forget(*node)),
             _ => Ok(Plan::default()),

@@ -181,6 +181,13 @@ impl Node {
         self.state.as_ref().is_some_and(|state| state.shard_of(node).is_some())
     }
 
+    /// Whether this node belongs to no shard, and has a part of a copy at most. Once the driver has dropped that, it
+    /// reports [`Node::data_at`], and this node begins again.
+    pub fn has_lost_data(&self) -> bool {
+        let is_out = self.state.is_some() && self.role() == Role::None;
+        is_out && !self.data.whole && self.shown.duty == Duty::None
+    }
+
     /// The addresses that a node announces.
     pub fn addresses_of(&self, node: NodeId) -> Option<Addresses> {
         Some(self.state.as_ref()?.nodes.get(&node)?.addresses.clone())
@@ -227,6 +234,12 @@ impl Node {
     /// The store doesn't have the lease of a keepalive.
     pub fn lease_unknown(&mut self, now: Ms, op: OpId, out: &mut Vec<Action>) {
         self.lease.unknown(op);
+        self.settle(now, out);
+    }
+
+    /// The store has answered a probe.
+    pub fn answered(&mut self, now: Ms, op: OpId, out: &mut Vec<Action>) {
+        self.lease.answered(op);
         self.settle(now, out);
     }
 
@@ -407,9 +420,9 @@ impl Node {
                 self.lead(now);
                 self.run_candidate(now, out);
             }
-            self.run_requests(now, out);
             self.ask_promises(now, out);
         }
+        self.run_requests(now, out);
         self.show(now, out);
         out.append(&mut self.outbox);
     }
@@ -439,6 +452,7 @@ impl Node {
 
     fn repeat_proposals(&mut self, now: Ms) {
         let promotes = self.wants_promotion(now);
+        let requested: Vec<RequestId> = self.requests.iter().map(|waiting| waiting.id).collect();
         let Some(state) = &self.state else { return };
         let mut operations = self.operations;
         let next = || {
@@ -453,11 +467,9 @@ impl Node {
                 Purpose::Promotion => promotes,
                 // The primary proposes what it wants by now.
                 Purpose::List(_) | Purpose::LeaseKey => false,
-                Purpose::Line
-                | Purpose::Slots(_)
-                | Purpose::Failover
-                | Purpose::Withdrawal
-                | Purpose::Request(_) => true,
+                Purpose::Line | Purpose::Slots(_) | Purpose::Failover | Purpose::Withdrawal => true,
+                // The client of another one has got an error.
+                Purpose::Request(id) => requested.contains(id),
             },
             &mut self.outbox,
         );

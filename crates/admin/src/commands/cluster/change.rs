@@ -6,7 +6,8 @@ use super::{error_of, topology};
 use crate::cluster::new_id;
 use crate::commands::replication::wait::waiting;
 use std::cell::RefCell;
-use weft_cluster::{Facts, Plan, Request, Slot, Verb, decide, plan};
+use weft_cluster::node::NodeRequest;
+use weft_cluster::{Facts, Map, NodeId, Plan, Request, Slot, Verb, decide, plan};
 use weft_cluster_driver::{Driver, driver};
 use weft_commands::{CmdResult, Error};
 use weft_config::Id;
@@ -16,6 +17,9 @@ use weft_executor::dispatch::outcome::Suspend;
 use weft_keyspace::Db;
 use weft_process::errors::words;
 use weft_process::{log_notice, log_warning};
+
+const NOT_READY: Error =
+    Error::new("ERR This node has not joined its cluster: the store has not answered yet");
 
 const IN_TRANSACTION: Error =
     Error::new("ERR A cluster with a store can't be changed inside a transaction");
@@ -33,18 +37,17 @@ fn run(cx: &mut ConnCx<'_>, verb: Verb) -> CmdResult {
 
 /// Requests what a subcommand changes in the store. The client gets its reply when this node shows the change.
 fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResult {
+    if !driver.is_ready() {
+        return Err(NOT_READY);
+    }
+    if cx.in_transaction() {
+        return request_in_transaction(cx, driver, verb);
+    }
     let topology = topology(cx)?;
-    let args = cx.args;
-    let plan = with_facts(cx, |facts| {
-        plan(&topology.map, topology.me, facts, Request { verb, args: &args[2..] })
-    });
-    let plan = plan.map_err(|refusal| error_of(cx, refusal))?;
+    let plan = plan_of(cx, &topology.map, topology.me, verb)?;
     if plan == Plan::default() {
         cx.reply.ok();
         return Ok(());
-    }
-    if cx.in_transaction() {
-        return Err(IN_TRANSACTION);
     }
     let waiting = waiting(cx, Vec::new(), 0, None)?;
     cx.srv().clients.blocked.enter(&cx.srv().ks, &waiting);
@@ -54,6 +57,37 @@ fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResul
         None => driver.request(plan.requests, waiting.clone()),
     }
     cx.suspend = Some(Suspend::Blocked(waiting));
+    Ok(())
+}
+
+/// The plan of a subcommand.
+fn plan_of(cx: &mut ConnCx<'_>, map: &Map, me: NodeId, verb: Verb) -> Result<Plan, Error> {
+    let request = Request { verb, args: &cx.args[2..] };
+    let plan = with_facts(cx, |facts| plan(map, me, facts, request));
+    plan.map_err(|refusal| error_of(cx, refusal))
+}
+
+/// A transaction can't wait for the store. It can only take slots over, as tools do that correct a cluster.
+fn request_in_transaction(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResult {
+    let topology = topology(cx)?;
+    let (client, me) = (cx.session.shared.id, topology.me);
+    let map = driver.without_released(client, &topology.map);
+    let plan = plan_of(cx, &map, me, verb)?;
+    match (verb, &plan.requests[..]) {
+        (Verb::DelSlots | Verb::DelSlotsRange, [NodeRequest::DeleteSlots(slots)])
+            if slots
+                .iter()
+                .all(|slot| topology.map.owner(slot).is_some_and(|node| node.id != me)) =>
+        {
+            driver.release(client, slots);
+        }
+        (Verb::AddSlots | Verb::AddSlotsRange, [NodeRequest::AddSlots(slots)]) => {
+            driver.take_over(&topology.map, me, slots);
+        }
+        _ if plan == Plan::default() => {}
+        _ => return Err(IN_TRANSACTION),
+    }
+    cx.reply.ok();
     Ok(())
 }
 
@@ -77,6 +111,7 @@ fn with_facts<T>(cx: &mut ConnCx<'_>, decide: impl FnOnce(&Facts<'_>) -> T) -> T
         now_ms: srv.now_ms(),
         has_keys,
         keys_in_slot: &keys_in_slot,
+        was_known: &|node| driver(srv).is_some_and(|driver| driver.was_known(node)),
         new_ids: [new_id(), new_id()],
     };
     decide(&facts)
