@@ -12,7 +12,7 @@ use weft_pubsub::registry::{Delivery, Registry};
 
 /// The links of this node.
 pub struct NodeLinks {
-    /// What other nodes listen to. The clients in it are their links.
+    /// The names to which other nodes listen. The clients in it are their links.
     pub registry: Registry,
     /// The number of links in `incoming`.
     count: AtomicUsize,

@@ -132,7 +132,7 @@ fn messages_reach_subscribers_of_all_nodes(kind: Kind) {
     publisher.cmd(&["PUBLISH", "news", "after"]);
     while !take(&mut pattern).ends_with(&long) {}
     assert_eq!(take(&mut pattern), "pmessage * news after");
-    // Nothing comes for a name that nobody listens to any more.
+    // No message comes after UNSUBSCRIBE.
     replica.set_timeout(PATIENCE);
     replica.send_raw(b"UNSUBSCRIBE\r\n").expect("sends");
     while !take_any(&mut replica).starts_with("unsubscribe") {}
