@@ -120,7 +120,7 @@ mod tests {
         assert!(run.add(both).is_err());
         assert!(run.add(to(&many, &[b'x'; 4096])).is_err());
         let mut shard = Published::new(tail(b"c", b"d"));
-        shard.add_direct(SHARD_MESSAGE, many);
+        shard.add_direct(SHARD_MESSAGE, &many);
         assert!(run.add(Box::new(shard)).is_ok());
         assert!(run.together().is_some_and(|ids| Arc::ptr_eq(ids, &many)));
         let numbers: Vec<u64> = run.each().map(|(number, _)| number).collect();
