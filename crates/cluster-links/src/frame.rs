@@ -9,7 +9,11 @@ pub enum Frame<'a> {
     Done,
     /// An error, without `-`.
     Refused(&'a [u8]),
-    Message { kind: Kind, channel: &'a [u8], message: &'a [u8] },
+    Message {
+        kind: Kind,
+        channel: &'a [u8],
+        message: &'a [u8],
+    },
     /// A push that means nothing here.
     Other,
 }

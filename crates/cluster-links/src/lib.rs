@@ -9,7 +9,7 @@
 //!  clients   ◄─ registry
 //! ```
 //!
-//! * [`wanted`] - what the clients of this node listen to; [`thread`]: weft-links, which opens links and reads from them
+//! * [`wanted`] - the names to which clients of this node listen; [`thread`]: weft-links, which opens links and reads from them
 //! * [`link`] - one connection to another node; [`frame`]: the replies and messages on it
 //! * [`incoming`] - the other end: a client that is the link of another node
 //!

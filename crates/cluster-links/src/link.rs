@@ -73,7 +73,7 @@ pub struct Link {
     has_asked: bool,
     /// A message waits for a thread of this node.
     pub is_paused: bool,
-    /// What epoll reports.
+    /// The events that epoll reports.
     pub interest: Interest,
     /// Since when nothing is wanted of it.
     pub idle_since: Option<Instant>,
@@ -153,8 +153,7 @@ impl Link {
         }
         for (kind, names) in by_kind.values() {
             for names in names.chunks(CHUNK) {
-                let head: [&[u8]; 3] =
-                    [b"REPLCONF", command.as_bytes(), word_of(*kind).as_bytes()];
+                let head: [&[u8]; 3] = [b"REPLCONF", command.as_bytes(), word_of(*kind).as_bytes()];
                 self.request(&[&head, names].concat());
             }
         }
@@ -164,7 +163,7 @@ impl Link {
     pub fn check(&mut self, now: Instant, timeout: std::time::Duration) -> bool {
         let silent = now.saturating_duration_since(self.heard);
         if self.is_paused {
-            // What it has sent was not read.
+            // Its bytes were not read.
             self.heard = now;
         } else if silent > timeout {
             return false;
@@ -295,7 +294,7 @@ impl Link {
         Ok(())
     }
 
-    /// The events that matter now.
+    /// The events that the link waits for.
     pub fn wants(&self) -> Interest {
         let has_output = self.sent < self.output.len() || self.stream.has_unsent();
         match self.phase {

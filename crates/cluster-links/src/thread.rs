@@ -150,7 +150,7 @@ impl Thread {
     /// Publishes to the clients of this node, never to other nodes.
     fn deliver(&mut self, link: &mut Link) -> Result<(), String> {
         let srv = self.srv;
-        let longest = usize::try_from(srv.config().int(Id::PROTO_MAX_BULK_LEN)).unwrap_or(0);
+        let longest = srv.config().memory(Id::PROTO_MAX_BULK_LEN) as usize;
         // A node with a greater limit may send a longer message.
         let longest = longest.max(512 << 20);
         let was_up = link.is_up();

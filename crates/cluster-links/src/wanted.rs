@@ -1,4 +1,4 @@
-//! What the clients of this node listen to.
+//! The names to which clients of this node listen.
 //!
 //! The registry reports each name that gets its first subscriber or loses its last one. The report only says that the name may have
 //! changed: the thread of the links asks the registry. So reports may be merged, and their order doesn't matter.
@@ -49,7 +49,7 @@ impl AsFd for Changes {
     }
 }
 
-/// What the registry notifies.
+/// Receives the notifications of the registry.
 #[derive(Debug)]
 pub struct Reports(pub Arc<Changes>);
 
@@ -65,7 +65,7 @@ impl Listener for Reports {
     }
 }
 
-/// What the links are to listen to.
+/// The names to which links must listen.
 #[derive(Debug, Default)]
 pub struct Wanted {
     all: HashSet<Wish>,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn first_and_last_subscribers_change_what_is_wanted() {
+    fn first_and_last_subscribers_change_wanted_names() {
         let registry = Registry::default();
         let changes = Arc::new(Changes::new().expect("a descriptor"));
         registry.listen(Box::new(Reports(changes.clone())));

@@ -74,7 +74,8 @@ impl Published {
             self.direct = Some((head, ids.clone()));
             return;
         };
-        let new: Vec<u64> = ids.iter().filter(|id| all.binary_search(id).is_err()).copied().collect();
+        let new: Vec<u64> =
+            ids.iter().filter(|id| all.binary_search(id).is_err()).copied().collect();
         if !new.is_empty() {
             let all = Arc::make_mut(all);
             all.extend(new);

@@ -12,7 +12,7 @@ use weft_pubsub::registry::{Delivery, Registry};
 
 /// The links of this node.
 pub struct NodeLinks {
-    /// What other nodes listen to. The clients in it are their links.
+    /// The names to which other nodes listen. The clients in it are their links.
     pub registry: Registry,
     /// The number of links in `incoming`.
     count: AtomicUsize,
@@ -68,7 +68,8 @@ impl NodeLinks {
     /// Adds the link of another node. Returns its earlier links, which it has given up.
     pub fn add(&self, link: Incoming) -> Vec<Incoming> {
         let mut incoming = lock(&self.incoming);
-        let earlier = incoming.values().filter(|l| l.node == link.node && l.client.id != link.client.id);
+        let earlier =
+            incoming.values().filter(|l| l.node == link.node && l.client.id != link.client.id);
         let earlier = earlier.cloned().collect();
         incoming.insert(link.client.id, link);
         self.count.store(incoming.len(), Ordering::Relaxed);

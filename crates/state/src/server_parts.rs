@@ -32,7 +32,7 @@ pub struct ClientState {
 }
 
 impl ClientState {
-    /// The registry with the subscriptions of this client. Those of other nodes are kept apart: they don't count as receivers.
+    /// The registry with the subscriptions of this client. Subscriptions of other nodes are kept apart: they don't count as receivers.
     pub fn registry_of(&self, client: &ClientShared) -> &Registry {
         match client.pushes.is_node_link.load(Ordering::Relaxed) {
             true => &self.links.registry,

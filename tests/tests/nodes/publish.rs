@@ -44,7 +44,13 @@ fn take(client: &mut Client) -> String {
 /// Publishes on `channel` until the client gets a message, then reads all that came of it. `copies`: messages that the client gets for
 /// each. Nodes may learn of a subscription late, and links may have just come.
 #[track_caller]
-fn connect(publisher: &mut Client, command: &str, channel: &str, client: &mut Client, copies: usize) {
+fn connect(
+    publisher: &mut Client,
+    command: &str,
+    channel: &str,
+    client: &mut Client,
+    copies: usize,
+) {
     let begin = Instant::now();
     loop {
         publisher.cmd(&[command, channel, "probe"]);
@@ -126,7 +132,7 @@ fn messages_reach_subscribers_of_all_nodes(kind: Kind) {
     publisher.cmd(&["PUBLISH", "news", "after"]);
     while !take(&mut pattern).ends_with(&long) {}
     assert_eq!(take(&mut pattern), "pmessage * news after");
-    // Nothing comes for a name that nobody listens to any more.
+    // No message comes after UNSUBSCRIBE.
     replica.set_timeout(PATIENCE);
     replica.send_raw(b"UNSUBSCRIBE\r\n").expect("sends");
     while !take_any(&mut replica).starts_with("unsubscribe") {}

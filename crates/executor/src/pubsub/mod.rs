@@ -211,9 +211,10 @@ pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
         client.show_subscriptions(None);
         let registry = srv.clients.registry_of(client);
         let (client, thread) = (client.id, client.thread());
-        srv.process.background.bio.release(subscriber.all(), move || {
-            registry.leave(client, thread, &*subscriber)
-        });
+        srv.process
+            .background
+            .bio
+            .release(subscriber.all(), move || registry.leave(client, thread, &*subscriber));
     }
     end_node_link(srv, client);
 }

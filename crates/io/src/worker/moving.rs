@@ -135,8 +135,7 @@ impl Worker {
         }
         let subscriber = shared.subscriber();
         let registry = srv.clients.registry_of(&shared);
-        let moment =
-            subscriber.as_ref().map(|s| registry.relocate(shared.id, from, to, &**s));
+        let moment = subscriber.as_ref().map(|s| registry.relocate(shared.id, from, to, &**s));
         if moment.is_some() {
             self.take_along(&mut conn);
         }
