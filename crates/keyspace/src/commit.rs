@@ -9,7 +9,7 @@
 use crate::context::ExecContext;
 use crate::effect::{Changes, Effect, KeyChange};
 use crate::guard::Guard;
-use crate::interest::{Event, FOLLOWED, JOURNALED, WAITED, WATCHED};
+use crate::interest::{Event, FOLLOWED, JOURNALED, MOVING, WAITED, WATCHED};
 use crate::invalidation::{invalidate, spread};
 use crate::keyspace::Keyspace;
 pub use crate::log::seal;
@@ -93,6 +93,9 @@ fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
             KeyChange::Gone(expiry) => notes.note(*db, key, Event::Removed(*expiry)),
             KeyChange::Changed => {}
         }
+    }
+    if interest & MOVING != 0 {
+        ks.observers.moving.note(*db, *shard, key);
     }
 }
 

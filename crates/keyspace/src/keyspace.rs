@@ -3,6 +3,7 @@
 use crate::Table;
 use crate::background_threads::BackgroundThreads;
 use crate::interest::Watch;
+use crate::moving::MovingSlots;
 use crate::interest::{self, Interest};
 use crate::invalidation::Caches;
 use crate::lane_lock::LaneLock;
@@ -154,6 +155,7 @@ pub(crate) struct Observers {
     pub listener: OnceLock<Listener>,
     pub log: Arc<Log>,
     pub caches: OnceLock<Box<dyn Caches>>,
+    pub moving: MovingSlots,
 }
 
 impl Observers {
@@ -163,6 +165,7 @@ impl Observers {
             listener: OnceLock::new(),
             log: Arc::default(),
             caches: OnceLock::new(),
+            moving: MovingSlots::new(),
         }
     }
 }

@@ -24,7 +24,7 @@ use weft_commands::{CmdResult, Command, Ctx, Error, Lock};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
-pub use link::encrypt_links;
+pub use link::{Link, encrypt_links};
 pub use request::keys;
 
 const FLAGS: &[&str] = &["RW", "ACCESS", "DELETE"];
