@@ -14,6 +14,7 @@
 //! * [`roles`] - the role in replication, and its reports
 //! * [`requests`] - clients that wait for a CLUSTER command
 //! * [`meet`] - asks another node for its id
+//! * [`moves`] - slots go to another node with their keys
 //! * [`marks`] - slots that SETSLOT has marked
 //! * [`settings`] - directives, and the address of this node
 //!
@@ -25,6 +26,7 @@
 pub mod machine;
 pub mod marks;
 pub mod meet;
+pub mod moves;
 pub mod publish;
 pub mod requests;
 mod roles;
@@ -53,6 +55,7 @@ pub struct Driver {
     store: Store,
     requests: Mutex<Requests>,
     marks: Mutex<Marks>,
+    moves: Mutex<moves::Moves>,
 }
 
 /// The driver of `srv`; `None` without a store.
@@ -84,6 +87,7 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
         store,
         requests: Mutex::default(),
         marks: Mutex::new(marks),
+        moves: Mutex::default(),
     }));
     let any: &'static (dyn Any + Send + Sync) = driver;
     let _ = srv.nodes.cluster.driver.set(any);

@@ -56,6 +56,7 @@ impl Thread {
             self.driver.request_ended(request, result);
         }
         self.check_drains();
+        self.driver.follow_moves();
     }
 
     /// Takes the actions that wait. Advances the time when a tick is due.

@@ -7,7 +7,7 @@
 //! call [`commit`].
 
 use crate::context::ExecContext;
-use crate::effect::{Changes, Effect, KeyChange};
+use crate::effect::{Cause, Changes, Effect, KeyChange};
 use crate::guard::Guard;
 use crate::interest::{Event, FOLLOWED, JOURNALED, MOVING, WAITED, WATCHED};
 use crate::invalidation::{invalidate, spread};
@@ -81,7 +81,7 @@ pub(crate) fn commit(guard: &Guard<'_>, context: &mut ExecContext) {
 
 #[cold]
 fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
-    let Effect { db, shard, key, change, .. } = effect;
+    let Effect { db, shard, key, change, cause, .. } = effect;
     let notes = &ks.observers.interests[usize::from(*shard)];
     if interest & WATCHED != 0 {
         let clear = || ks.set_interest(*shard, WATCHED, false);
@@ -94,7 +94,8 @@ fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
             KeyChange::Changed => {}
         }
     }
-    if interest & MOVING != 0 {
+    // The copy of a key expires by itself.
+    if interest & MOVING != 0 && *cause != Cause::Expiry {
         ks.observers.moving.note(*db, *shard, key);
     }
 }

@@ -78,19 +78,20 @@ impl Keyspace {
         ChangedKeys { names, replaced: changed.replaced }
     }
 
-    /// How many keys of `slot` are recorded as changed; may be outdated at once.
-    pub fn changed_keys(&self, slot: u16) -> usize {
+    /// Whether changes of keys of `slot` are recorded; may be outdated at once.
+    pub fn has_changed(&self, slot: u16) -> bool {
         let slots = lock(&self.observers.moving.0[usize::from(shard_of(slot))]);
-        slots.get(&slot).map_or(0, |changed| changed.names.len())
+        slots.get(&slot).is_some_and(|changed| changed.replaced || !changed.names.is_empty())
     }
 
-    /// Deletes the keys of `slot` in all databases, in steps, for replicas and files, too. Clients can't create keys there
-    /// meanwhile, since another node owns the slot.
+    /// Deletes the keys of `slot` in all databases, in steps, for replicas and files, too, while `may`, which is asked under
+    /// each hold of the shard. Returns the number of deleted keys.
     pub fn clean_slot(
         &self,
         thread: &mut SlowLaneThread<'_>,
         context: &mut ExecContext,
         slot: u16,
+        may: &mut dyn FnMut() -> bool,
     ) -> usize {
         /// Keys that are deleted under one hold.
         const STEP: usize = 64;
@@ -99,6 +100,9 @@ impl Keyspace {
         for index in 0..self.databases() {
             while self.slot_len(slot, index) > 0 {
                 let guard = thread.hold(context, &set);
+                if !may() {
+                    return deleted;
+                }
                 let mut db = Db::new(&guard, context, index);
                 let names = db.slot_names(slot, STEP);
                 for name in &names {
@@ -147,7 +151,7 @@ mod tests {
             context.effects.end_unlogged();
             commit(&guard, &mut context);
         }
-        assert_eq!(ks.changed_keys(slot), 2);
+        assert!(ks.has_changed(slot));
         let changed = ks.take_changed(&guard, slot, 1);
         assert_eq!((changed.names.len(), changed.replaced), (1, false));
         assert_eq!(ks.take_changed(&guard, slot, 9).names.len(), 1);
@@ -159,7 +163,7 @@ mod tests {
         put(&mut Db::new(&guard, &mut context, 0), b"{a}1");
         context.effects.end_unlogged();
         commit(&guard, &mut context);
-        assert_eq!(ks.changed_keys(slot), 0);
+        assert!(!ks.has_changed(slot));
     }
 
     #[test]
@@ -178,7 +182,13 @@ mod tests {
             commit(&guard, &mut context);
         }
         let mut thread = SlowLaneThread::background(&ks, &|| 1000);
-        assert_eq!(ks.clean_slot(&mut thread, &mut context, slot), 300);
+        let mut rest = 2;
+        let mut twice = || {
+            rest -= 1;
+            rest >= 0
+        };
+        assert_eq!(ks.clean_slot(&mut thread, &mut context, slot, &mut twice), 128);
+        assert_eq!(ks.clean_slot(&mut thread, &mut context, slot, &mut || true), 300 - 128);
         assert_eq!((ks.slot_len(slot, 0), ks.slot_len(slot, 1)), (0, 0));
         assert_eq!(ks.counts(0).0, 1);
     }

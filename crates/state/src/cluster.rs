@@ -35,9 +35,9 @@ impl Topology {
 }
 
 /// The copy of slots' keys from the node that owns them to this one. It is open while this node may write the keys.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Import {
-    slots: SlotSet,
+    slots: OnceLock<SlotSet>,
     phase: AtomicU8,
 }
 
@@ -46,17 +46,14 @@ const OPEN: u8 = 1;
 const CLOSED: u8 = 2;
 
 impl Import {
-    pub fn new(slots: SlotSet) -> Import {
-        Import { slots, phase: AtomicU8::new(NEW) }
-    }
-
-    pub fn slots(&self) -> &SlotSet {
-        &self.slots
-    }
-
-    /// Opens it, unless it was closed. Returns whether it is open.
-    pub fn open(&self) -> bool {
+    /// Opens it for these slots, unless it was closed. Returns whether it is open.
+    pub fn open(&self, slots: &SlotSet) -> bool {
+        let _ = self.slots.set(slots.clone());
         let _ = self.phase.compare_exchange(NEW, OPEN, Ordering::SeqCst, Ordering::SeqCst);
+        self.is_open()
+    }
+
+    pub fn is_open(&self) -> bool {
         self.phase.load(Ordering::SeqCst) == OPEN
     }
 
@@ -68,7 +65,7 @@ impl Import {
 
     /// Whether the connection that copies may write keys of `slot`.
     pub fn accepts(&self, slot: Slot) -> bool {
-        self.phase.load(Ordering::SeqCst) == OPEN && self.slots.contains(slot)
+        self.is_open() && self.slots.get().is_some_and(|slots| slots.contains(slot))
     }
 }
 

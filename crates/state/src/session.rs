@@ -179,6 +179,7 @@ impl Session {
             script: None,
             in_script: false,
             slot: None,
+            importing: None,
             fixed_time: None,
         }
     }

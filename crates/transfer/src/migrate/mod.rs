@@ -15,7 +15,6 @@
 mod link;
 mod request;
 
-use crate::migrate::link::Link;
 use crate::migrate::request::Request;
 use crate::payload;
 use std::io::ErrorKind;

@@ -162,6 +162,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-scheduler",
             "weft-state",
             "weft-tls",
+            "weft-transfer",
         ],
     ),
     (
