@@ -92,7 +92,7 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
     Ok((map, me))
 }
 
-/// What a node with a store uses of its file: its id, and marks of moving slots. The store has the rest.
+/// The part of the file that a node with a store uses: its id, and marks of moving slots. The store has the rest.
 fn without_others(map: &Map, me: NodeId) -> Map {
     let mut alone = Node::new(me, me);
     if let Some(node) = map.node(me) {
@@ -160,7 +160,9 @@ pub fn take_over_slots_with_keys(srv: &'static Server) -> Result<(), Failure> {
         log_notice!("I have keys for unassigned slot {slot}. Taking responsibility for it.");
         map.set_owner(slot, Some(topology.me));
     }
-    srv.nodes.cluster.save(&map, topology.me)
+    srv.nodes
+        .cluster
+        .save(&map, topology.me)
         .map_err(|e| format!("Can't write the cluster configuration file: {}", words(&e)))?;
     // This node loses no slots, so no running command is affected.
     change::apply_settings(srv, &config, map);

@@ -7,12 +7,14 @@
 //!                                                      └─► replies of CLUSTER commands
 //! ```
 //!
-//! * [`machine`] - the state machine behind its mutex, with the actions that are to be executed
+//! * [`machine`] - the state machine, with the actions that wait for their execution
 //! * [`thread`] - weft-cluster: advances the time, executes the actions in their order
 //! * [`store`] - threads that call the store
 //! * [`publish`] - the topology that requests see; suspended slots
 //! * [`roles`] - the role in replication, and its reports
 //! * [`requests`] - clients that wait for a CLUSTER command
+//! * [`released`] - slots that a transaction deletes and adds
+//! * [`forgotten`] - nodes that have left the map a short time ago
 //! * [`meet`] - asks another node for its id
 //! * [`moves`] - slots go to another node with their keys
 //! * [`marks`] - slots that SETSLOT has marked
@@ -23,22 +25,27 @@
 //!
 //! `docs/design/cluster.md` says what the machine expects of its driver.
 
+mod forgotten;
 pub mod machine;
 pub mod marks;
 pub mod meet;
 pub mod moves;
 pub mod publish;
+mod released;
 pub mod requests;
 mod roles;
 pub mod settings;
 pub mod store;
 pub mod thread;
 
+use forgotten::Forgotten;
 use machine::Machine;
 use marks::Marks;
+use released::Released;
 use requests::Requests;
 use std::any::Any;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
 use store::Store;
 use weft_cluster::NodeId;
 use weft_cluster::node::{Action, Ms};
@@ -53,9 +60,14 @@ pub struct Driver {
     /// There are actions, or weft-cluster should look again.
     changed: Condvar,
     store: Store,
+    /// This node has a role that clients can see.
+    is_ready: Mutex<bool>,
+    became_ready: Condvar,
     requests: Mutex<Requests>,
     marks: Mutex<Marks>,
     moves: Mutex<moves::Moves>,
+    forgotten: Mutex<Forgotten>,
+    released: Mutex<Released>,
 }
 
 /// The driver of `srv`; `None` without a store.
@@ -85,9 +97,13 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
         machine: Mutex::new(machine),
         changed: Condvar::new(),
         store,
+        is_ready: Mutex::new(false),
+        became_ready: Condvar::new(),
         requests: Mutex::default(),
         marks: Mutex::new(marks),
         moves: Mutex::default(),
+        forgotten: Mutex::default(),
+        released: Mutex::default(),
     }));
     let any: &'static (dyn Any + Send + Sync) = driver;
     let _ = srv.nodes.cluster.driver.set(any);
@@ -104,6 +120,18 @@ impl Driver {
     pub fn begin(&'static self) -> std::io::Result<()> {
         self.store.start(self)?;
         thread::start(self)
+    }
+
+    /// Waits until this node shows the map of the store, but not longer than `limit`: etcd may be away.
+    pub fn wait_until_ready(&self, limit: Duration) {
+        let is_ready = self.is_ready.lock().unwrap_or_else(|p| p.into_inner());
+        let _ = self.became_ready.wait_timeout_while(is_ready, limit, |is_ready| !*is_ready);
+    }
+
+    /// This node shows the map of the store.
+    fn set_ready(&self) {
+        *self.is_ready.lock().unwrap_or_else(|p| p.into_inner()) = true;
+        self.became_ready.notify_all();
     }
 
     fn machine(&self) -> MutexGuard<'_, Machine> {

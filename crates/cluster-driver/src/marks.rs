@@ -14,7 +14,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Those of the file, which the start has read.
+    /// The marks in the file, which the start has read.
     pub fn of(topology: &Topology) -> Marks {
         let node = topology.map.node(topology.me);
         node.map_or_else(Marks::default, |node| Marks {

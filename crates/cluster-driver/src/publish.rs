@@ -17,11 +17,13 @@ pub struct Publisher {
     duty: Duty,
     /// The topology in force may not be the present one.
     is_due: bool,
+    /// The map in force is that of the store.
+    shows_store: bool,
 }
 
 impl Publisher {
     pub fn new(driver: Shared) -> Publisher {
-        Publisher { driver, serves: Arc::default(), duty: Duty::None, is_due: true }
+        Publisher { driver, serves: Arc::default(), duty: Duty::None, is_due: true, shows_store: false }
     }
 
     /// The slots that this node serves from the next publication on.
@@ -38,6 +40,11 @@ impl Publisher {
         self.is_due = true;
     }
 
+    /// Whether the map in force is that of the store, with this node in it.
+    pub fn shows_store(&self) -> bool {
+        self.shows_store
+    }
+
     /// Puts the present topology into force, if it is another one.
     pub fn publish(&mut self) {
         if !std::mem::take(&mut self.is_due) {
@@ -51,6 +58,7 @@ impl Publisher {
         if map == before.map && suspended == before.suspended && settings == before.settings {
             return;
         }
+        self.driver.note_forgotten(&before.map, &map);
         let mut topology = weft_state::cluster::Topology::new(map, before.me, settings);
         topology.suspended = suspended;
         let begins = !topology.suspended.is_empty();
@@ -69,9 +77,10 @@ impl Publisher {
     }
 
     /// The present map, and the slots that are suspended.
-    fn present(&self, before: &Topology) -> (Map, SlotSet) {
+    fn present(&mut self, before: &Topology) -> (Map, SlotSet) {
         let me = self.driver.me;
         let map = self.driver.machine().map();
+        self.shows_store = map.is_some();
         let mut map = map.unwrap_or_else(|| {
             // This node has no line in the store: it knows no other one.
             let mut alone = Node::new(me, me);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use weft_cluster::node::{Action, NodeRequest, RequestId};
 use weft_executor::blocking;
+use weft_process::log_warning;
 use weft_state::waiting::Waiting;
 
 /// The commands that have no reply yet.
@@ -14,8 +15,9 @@ pub struct Requests {
 }
 
 struct Command {
-    waiting: Arc<Waiting>,
-    /// What the machine is to do after the present request.
+    /// `None`: the client has its reply already.
+    waiting: Option<Arc<Waiting>>,
+    /// Requests to make after the present one.
     rest: VecDeque<NodeRequest>,
 }
 
@@ -23,7 +25,14 @@ impl Driver {
     /// Makes the requests, one after the other, for a client that is blocked meanwhile. It gets OK when the last one is done and
     /// the topology in force shows it, or the error of the one that fails.
     pub fn request(&self, requests: Vec<NodeRequest>, waiting: Arc<Waiting>) {
-        self.go_on(Command { waiting, rest: requests.into() });
+        self.go_on(Command { waiting: Some(waiting), rest: requests.into() });
+    }
+
+    /// Makes the requests of a transaction, whose client can't wait.
+    pub fn request_without_reply(&self, requests: Vec<NodeRequest>) {
+        if !requests.is_empty() {
+            self.go_on(Command { waiting: None, rest: requests.into() });
+        }
     }
 
     fn go_on(&self, mut command: Command) {
@@ -42,10 +51,14 @@ impl Driver {
     /// A request has ended, and the topology in force shows its effect.
     pub fn request_ended(&self, id: RequestId, result: Result<(), String>) {
         let Some(command) = self.requests().running.remove(&id) else { return };
-        // The client may be gone. What it has requested in one command still belongs together.
+        // Also for a client that is gone: the requests of one command belong together.
         match result {
             Ok(()) if !command.rest.is_empty() => self.go_on(command),
-            result => answer(self, &command.waiting, result),
+            result => match (command.waiting, result) {
+                (Some(waiting), result) => answer(self, &waiting, result),
+                (None, Ok(())) => {}
+                (None, Err(text)) => log_warning!("A CLUSTER command of a transaction failed: {text}"),
+            },
         }
     }
 

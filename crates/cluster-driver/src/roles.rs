@@ -3,8 +3,8 @@
 use crate::{Driver, Shared};
 use std::sync::Arc;
 use weft_cluster::NodeId;
-use weft_cluster::node::{Duty, Member, Revision};
 use weft_cluster::ShardId;
+use weft_cluster::node::{Duty, Member, Revision};
 use weft_config::Id;
 use weft_replication_driver::cluster::{Cluster, ShardMember, ShardPrimary};
 use weft_replication_driver::hub;
@@ -22,7 +22,8 @@ impl Driver {
                 match address {
                     Some(of) => {
                         let port = if tls { of.tls_port } else { of.port };
-                        let primary = ShardPrimary { host: of.ip, port, node: primary, shard, epoch };
+                        let primary =
+                            ShardPrimary { host: of.ip, port, node: primary, shard, epoch };
                         hub(srv).follow(srv, &primary);
                     }
                     None => hub(srv).hold(srv),
@@ -38,7 +39,7 @@ pub(crate) fn join(driver: Shared) {
     hub(driver.srv).join(Cluster { me, shard: Arc::new(Reports(driver)) });
 }
 
-/// What replication asks and reports. It calls with its mutex held; the machine's is taken for a moment.
+/// Questions and reports of replication. It calls with its mutex held; the machine's is taken for a moment.
 struct Reports(Shared);
 
 impl ShardMember for Reports {

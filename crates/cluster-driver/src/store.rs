@@ -1,4 +1,4 @@
-//! Threads that call the store, which blocks. What hangs in one of them delays no other.
+//! Threads that call the store, which blocks. A call that hangs delays those of the same thread only.
 //!
 //! | thread | calls |
 //! |---|---|
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use weft_cluster::node::{
     Change, Entry, LeaseId, OpId, Operation, Outcome, Revision, Transaction, Write,
 };
+use weft_cluster_store::Address;
 use weft_cluster_store::etcd::{Etcd, Options, User};
 use weft_cluster_store::store::{self, Canceller, Compare, Error, Store as _, Watch};
-use weft_cluster_store::Address;
 use weft_config::{Config, Id};
 use weft_process::{log_notice, log_warning};
 use weft_tls::settings::Identity;
@@ -109,7 +109,7 @@ impl Store {
     /// Leaves an operation to its thread.
     pub fn request(&self, op: OpId, operation: Operation) {
         let queue = match operation {
-            Operation::Grant { .. } | Operation::KeepAlive { .. } => LEASE,
+            Operation::Grant { .. } | Operation::KeepAlive { .. } | Operation::Probe => LEASE,
             Operation::Snapshot | Operation::Transact(_) => STORE,
             Operation::Watch { .. } => {
                 // It replaces the watch before it.
@@ -147,6 +147,13 @@ impl Store {
                 driver.pass(|event| match result {
                     Ok(_) => event.node.kept_alive(event.now, op, event.out),
                     Err(Error::LeaseGone) => event.node.lease_unknown(event.now, op, event.out),
+                    Err(_) => event.node.failed(event.now, op, event.out),
+                });
+            }
+            Operation::Probe => {
+                let result = self.note(self.etcd.read(b"format", timeout / 4));
+                driver.pass(|event| match result {
+                    Ok(_) => event.node.answered(event.now, op, event.out),
                     Err(_) => event.node.failed(event.now, op, event.out),
                 });
             }
@@ -296,4 +303,3 @@ impl Store {
         self.health.lock().unwrap_or_else(|p| p.into_inner()).fails_since.is_some()
     }
 }
-

@@ -52,6 +52,9 @@ impl Thread {
             self.execute(action);
         }
         self.publisher.publish();
+        if self.publisher.shows_store() {
+            self.driver.set_ready();
+        }
         for (request, result) in self.replies.drain(..) {
             self.driver.request_ended(request, result);
         }
@@ -83,7 +86,7 @@ impl Thread {
         let srv = self.driver.srv;
         match action {
             Action::Store { op, operation } => {
-                // What a transaction gives away has ended before it is sent.
+                // Everything that a transaction gives away has ended before it is sent.
                 if matches!(operation, Operation::Transact(_)) {
                     self.publisher.publish();
                 }
@@ -118,7 +121,7 @@ impl Thread {
             }
             Duty::None | Duty::Follow { .. } => {
                 let srv = self.driver.srv;
-                // Writes that are not confirmed are not answered: nobody knows what becomes of them.
+                // Writes that are not confirmed are never answered: they may be lost.
                 hub(srv).abandon_unconfirmed(srv);
                 hub(srv).set_quorum(srv, false);
                 self.publisher.publish();

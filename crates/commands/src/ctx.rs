@@ -186,8 +186,14 @@ impl<'a> Ctx<'a> {
     pub fn key(&self, i: usize) -> Key<'a> {
         match self.first_key {
             Some(key) if i == 1 => key,
-            _ => self.db.key(self.args[i]),
+            _ => self.hashed_key(i),
         }
+    }
+
+    /// Not inlined, so that [`Ctx::key`] is: most commands have one key, which the plan has hashed.
+    #[inline(never)]
+    fn hashed_key(&self, i: usize) -> Key<'a> {
+        self.db.key(self.args[i])
     }
 
     /// Argument `i` as a value to store. A large one is not copied: it stays in the buffer into

@@ -36,7 +36,9 @@ pub(crate) fn cluster_store(address: &[u8]) -> Checked {
     };
     match address.is_empty() || has(b"etcd://") || has(b"etcds://") {
         true => Ok(()),
-        false => Err("cluster-store must be etcd://HOST:PORT[,HOST:PORT...]/PREFIX, or etcds:// for TLS"),
+        false => {
+            Err("cluster-store must be etcd://HOST:PORT[,HOST:PORT...]/PREFIX, or etcds:// for TLS")
+        }
     }
 }
 

@@ -67,7 +67,9 @@ fn needs_authority(srv: &Server, session: &Session, request: &Request<'_>, cmd: 
         .or(Flags::BLOCKING);
     let flags = transaction::flags_of(session, cmd);
     let depends = match cmd.run {
-        Run::Data { .. } | Run::Exec | Run::Watch | Run::Script(_) => true,
+        Run::Data { .. } | Run::Watch | Run::Script(_) => true,
+        // Otherwise it fails with an error of its own.
+        Run::Exec => session.transaction.as_ref().is_some_and(|transaction| !transaction.failed),
         Run::Server(_) => flags.has(FLAGS) || !cmd.spec.keys.is_empty(),
     };
     depends && !is_of_replica(srv, session, request, cmd, flags)

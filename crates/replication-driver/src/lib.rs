@@ -93,6 +93,8 @@ pub struct State {
     pub places: positions::Positions,
     /// weft-repl has not started, or sleeps without a timeout.
     thread_sleeps: bool,
+    /// weft-repl sleeps, and the log wakes it.
+    waits_for_log: bool,
 }
 
 impl Hub {
@@ -110,6 +112,7 @@ impl Hub {
             replicas: primary::Replicas::default(),
             places: positions::Positions::default(),
             thread_sleeps: true,
+            waits_for_log: false,
         };
         self.publish(srv, &state);
         let _ = self.state.set(Mutex::new(state));
@@ -131,6 +134,8 @@ impl Hub {
             Some(held) => (held, VecDeque::new()),
             None => node(srv, settings, Start { position, primary }),
         };
+        let has_quorum = state.replicas.quorum.is_on();
+        pass_event(srv, &mut state, |node, _, out| node.keep_stream(has_quorum, out));
         // No client can have data yet, so the new role needs no notification.
         roles::note_expiry(srv, !state.node.is_primary());
         srv.set_attention(attention::REPLICA, !state.node.is_primary());
@@ -218,12 +223,15 @@ impl Hub {
 
     /// Ends an event: publishes changes and wakes weft-repl if actions are left.
     fn finish(&self, srv: &'static Server, mut state: MutexGuard<'_, State>) {
+        primary::quorum::ask(srv, &mut state);
         perform::execute_pending(srv, &mut state, None);
         self.publish(srv, &state);
         state.wake_settled_link();
         perform::notify_growth(srv, &mut state);
         let is_left = !state.pending.is_empty() || state.pause_requested;
-        let wakes = is_left || (state.is_busy() && std::mem::take(&mut state.thread_sleeps));
+        let wakes = is_left
+            || (state.is_busy() && std::mem::take(&mut state.thread_sleeps))
+            || !state.is_woken_by_log();
         drop(state);
         if wakes {
             self.wake(srv);
@@ -360,6 +368,12 @@ impl State {
     pub fn is_busy(&self) -> bool {
         let node = &self.node;
         !node.is_primary() || node.primary().has_replicas() || node.stream().backlog().is_some()
+    }
+
+    /// Whether a write wakes weft-repl, if it sleeps. Another thread that has read the log has ended that.
+    fn is_woken_by_log(&mut self) -> bool {
+        !self.waits_for_log
+            || self.log.as_mut().is_none_or(|log| log.is_asleep() || log.may_sleep())
     }
 
     /// Wakes the link's thread if it waits for an empty queue of actions.

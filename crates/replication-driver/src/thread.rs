@@ -48,7 +48,8 @@ fn run(srv: &'static Server) {
     loop {
         let hub = hub(srv);
         let needs_world = {
-            let state = hub.lock();
+            let mut state = hub.lock();
+            state.waits_for_log = false;
             !state.pending.is_empty() || state.pause_requested
         };
         if needs_world {
@@ -78,6 +79,7 @@ fn run(srv: &'static Server) {
         let gathers = waits && has_read_many && !state.replicas.has_waits();
         let sleeps = waits && !gathers && state.log.as_mut().is_none_or(|log| log.may_sleep());
         state.thread_sleeps = sleeps && !is_busy;
+        state.waits_for_log = sleeps;
         drop(state);
         if has_more {
             // Without it, a thread that waits for the mutex would rarely get it.

@@ -30,10 +30,10 @@ pub enum Fault {
     NoTimeouts,
     /// A copy replaces the data of a candidate.
     CopyNotAsked,
-    /// Links outlive the epoch in which they were made.
+    /// The stream of an old epoch is applied.
     OldEpochApplied,
-    /// A primary tells the shard too late that a replica gets a copy.
-    CopyReportedLate,
+    /// A replica acknowledges data before it reports them to its shard.
+    ReportedLate,
 }
 
 /// Whether this fault is planted.

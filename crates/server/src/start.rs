@@ -4,6 +4,7 @@ use crate::failure;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use weft_admin::announce;
 use weft_admin::commands::derived::{apply_derived, apply_log, apply_oom_score};
 use weft_admin::restart;
@@ -219,6 +220,7 @@ fn serve(
     let loads = log.is_some() || file.is_some();
     if !loads {
         hub(srv).go_on(srv, None);
+        join_cluster(srv).map_err(failed)?;
     }
     threads::start_prepared(srv, listeners).map_err(failed)?;
     if let Some(log) = log {
@@ -233,8 +235,8 @@ fn serve(
         let found = positions::of_snapshot(&origin).filter(|_| is_whole);
         hub(srv).go_on(srv, found);
     }
-    if let Some(driver) = weft_cluster_driver::driver(srv) {
-        driver.begin().map_err(failed)?;
+    if loads {
+        join_cluster(srv).map_err(failed)?;
     }
     // No client could write until now: the role was unknown, and the log was not running.
     if loads {
@@ -255,6 +257,16 @@ fn serve(
     hub(srv).end(srv);
     aof(srv).finish();
     Ok(srv.process.ending.exit_code.load(Ordering::SeqCst) as i32)
+}
+
+/// Takes the role that the store of the cluster says. Clients come when it is known, or when the store has not answered for a while.
+fn join_cluster(srv: &'static Server) -> std::io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(3);
+    if let Some(driver) = weft_cluster_driver::driver(srv) {
+        driver.begin()?;
+        driver.wait_until_ready(PATIENCE);
+    }
+    Ok(())
 }
 
 /// Starts the thread that waits for stop signals.

@@ -87,7 +87,8 @@ impl Authority {
     /// The term is compared last. If it is the same, the deadline was that of this term, since a new term has its
     /// number before its deadline.
     pub fn permits(&self, term: u64, now_ms: impl FnOnce() -> i64) -> bool {
-        self.lasts(now_ms()) && self.term() == term
+        let until_ms = self.bounded_until();
+        until_ms > now_ms() as u64 && self.term() == term
     }
 
     /// Counts a connection that is closed. Returns whether to log that, which is at most once a second.
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_executed_before_a_gap_is_not_permitted_after_it() {
+    fn commands_before_a_gap_are_not_acknowledged_after_it() {
         let authority = Authority::default();
         authority.set_until(0, 100);
         let first = authority.term();

@@ -2,5 +2,8 @@
 
 mod busy;
 mod commands;
+mod lease;
+mod lease_stress;
+mod quorum;
 mod restart;
 mod stress;

@@ -23,6 +23,8 @@ pub struct Facts<'a> {
     pub has_keys: bool,
     /// How many keys of a slot this node has, in all databases.
     pub keys_in_slot: &'a dyn Fn(Slot) -> usize,
+    /// Whether a node was in the map a short time ago.
+    pub was_known: &'a dyn Fn(NodeId) -> bool,
     /// Two unused ids, for CLUSTER RESET.
     pub new_ids: [NodeId; 2],
 }

@@ -1,5 +1,5 @@
-//! What a CLUSTER command requests in a cluster with a store: the same checks, and then requests to [`crate::node::Node`],
-//! which changes the store.
+//! The plan of a CLUSTER command in a cluster with a store: the same checks as without one, and then requests to
+//! [`crate::node::Node`], which changes the store.
 
 use super::{Facts, Scene};
 use crate::change::{Change, Edit};
@@ -11,14 +11,14 @@ use crate::request::{Request, Verb};
 use crate::slots::{Slot, SlotSet};
 use std::net::IpAddr;
 
-/// What a command requests. Its parts are done in this order.
+/// The requests of a command. Its parts are done in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Marks of slots that move, which this node keeps to itself as in Valkey.
     pub marks: Vec<Edit>,
     /// Requests of which each one waits for the one before it.
     pub requests: Vec<NodeRequest>,
-    /// The node at this address is to be met.
+    /// Meet the node at this address.
     pub meet: Option<(IpAddr, u16)>,
 }
 
@@ -59,6 +59,8 @@ pub fn plan(
             None if scene.myself.is_primary() => Ok(Plan::default()),
             None => one(NodeRequest::Leave),
         },
+        // Tools send FORGET to each node. The first one changes the map of all.
+        Verb::Forget if NodeId::parse(args[0]).is_some_and(facts.was_known) => Ok(Plan::default()),
         Verb::Forget => match scene.forget(args)?.edits.first() {
             Some(Edit::RemoveNode(node)) => one(NodeRequest::Forget(*node)),
             _ => Ok(Plan::default()),
@@ -80,8 +82,8 @@ impl Scene<'_> {
             ));
         }
         let slots = Box::new(self.map.slots_of(self.myself.id));
-        let mut plan = Plan::default();
-        plan.marks = change.edits.into_iter().filter(is_mark).collect();
+        let marks = change.edits.into_iter().filter(is_mark).collect();
+        let mut plan = Plan { marks, ..Plan::default() };
         if self.myself.is_primary() && !slots.is_empty() {
             plan.requests.push(NodeRequest::DeleteSlots(slots));
         }
@@ -101,7 +103,8 @@ impl Scene<'_> {
                 }
                 Edit::SetOwner { slots, owner: Some(to) } => {
                     let owner = |slot| self.map.owner(slot).map(|node| node.id);
-                    let free: SlotSet = slots.iter().filter(|slot| owner(*slot).is_none()).collect();
+                    let free: SlotSet =
+                        slots.iter().filter(|slot| owner(*slot).is_none()).collect();
                     let others = |slot: &Slot| owner(*slot).is_some_and(|owner| owner != to);
                     let others: SlotSet = slots.iter().filter(others).collect();
                     if !free.is_empty() {
@@ -122,7 +125,9 @@ impl Scene<'_> {
     /// SETSLOT NODE for a slot without an owner, to another node: only that node can take it.
     fn refuse_free_slots(&self, plan: &Plan) -> Result<(), Refusal> {
         match plan.requests.iter().any(|request| matches!(request, NodeRequest::AddSlots(_))) {
-            true => Err(refusal("The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it")),
+            true => Err(refusal(
+                "The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it",
+            )),
             false => Ok(()),
         }
     }

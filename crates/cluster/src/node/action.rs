@@ -70,6 +70,8 @@ pub enum Operation {
     Grant { ttl: Ms },
     /// Report `kept_alive`, or `lease_unknown` if the store has no such lease.
     KeepAlive { lease: LeaseId },
+    /// Nothing: report `answered`, so that the machine sees that answers arrive.
+    Probe,
     /// All keys under the prefix: report `snapshot`.
     Snapshot,
     /// All changes after this revision, each revision as a whole: report `changes`. It ends

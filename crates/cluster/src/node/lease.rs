@@ -18,6 +18,9 @@ pub(super) struct Lease {
     keepalives: BTreeMap<OpId, Ms>,
     last_sent: Option<Ms>,
     valid_until: Ms,
+    probe: Option<OpId>,
+    /// The last probe was answered.
+    answers: bool,
 }
 
 /// How long a lease is certain after the sending of its last keepalive.
@@ -53,12 +56,28 @@ impl Lease {
             None => {}
             Some(lease) if due(timeout / 8) => {
                 let op = next();
-                self.keepalives.insert(op, now);
                 self.last_sent = Some(now);
-                out.push(Action::Store { op, operation: Operation::KeepAlive { lease } });
+                // Keepalives whose answers are lost would keep a node alive that serves nothing.
+                let probes = now >= self.valid_until && !std::mem::take(&mut self.answers);
+                let operation = match probes {
+                    true => {
+                        self.probe = Some(op);
+                        Operation::Probe
+                    }
+                    false => {
+                        self.keepalives.insert(op, now);
+                        Operation::KeepAlive { lease }
+                    }
+                };
+                out.push(Action::Store { op, operation });
             }
             Some(_) => {}
         }
+    }
+
+    /// The store has answered a probe.
+    pub fn answered(&mut self, op: OpId) {
+        self.answers |= self.probe.take_if(|probe| *probe == op).is_some();
     }
 
     pub fn granted(&mut self, now: Ms, op: OpId, lease: LeaseId, timeout: Ms) {
@@ -84,7 +103,8 @@ impl Lease {
     /// An operation has no answer. Returns whether it was one of the lease.
     pub fn failed(&mut self, op: OpId) -> bool {
         let granted = self.grant.take_if(|(granted, _)| *granted == op).is_some();
-        granted || self.keepalives.remove(&op).is_some()
+        let probed = self.probe.take_if(|probe| *probe == op).is_some();
+        granted || probed || self.keepalives.remove(&op).is_some()
     }
 }
 

@@ -235,6 +235,12 @@ impl Node {
         self.settle(now, out);
     }
 
+    /// The store has answered a probe.
+    pub fn answered(&mut self, now: Ms, op: OpId, out: &mut Vec<Action>) {
+        self.lease.answered(op);
+        self.settle(now, out);
+    }
+
     /// An operation other than a transaction has no answer, or a watch was closed or compacted.
     pub fn failed(&mut self, now: Ms, op: OpId, out: &mut Vec<Action>) {
         let is_watch = matches!(self.watch, Watch::Snapshot(at) | Watch::Open(at) if at == op);

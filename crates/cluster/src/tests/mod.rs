@@ -52,6 +52,7 @@ pub fn run_with_keys(map: &mut Map, me: u8, commands: &str, slots: &[Slot]) -> V
         now_ms: 1_000,
         has_keys: !slots.is_empty(),
         keys_in_slot: &keys_in_slot,
+        was_known: &|_| false,
         new_ids: [id(77), id(78)],
     };
     let outcomes = commands.split(';').map(|command| {

@@ -51,6 +51,7 @@ proptest! {
                 now_ms: 0,
                 has_keys,
                 keys_in_slot: &|slot| usize::from(has_keys && slot % 2 == 0),
+                was_known: &|_| false,
                 new_ids: [id(200 + n), id(210 + n)],
             };
             let Ok(change) = decide(&map, me, &facts, Request { verb, args: &args }) else {

@@ -1,7 +1,9 @@
 //! Cluster mode.
 
 use super::{CLUSTER, EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX};
-use crate::checks::{announced_ip, cluster_config_file, cluster_store, host_name, ipv4, ipv6, node_name};
+use crate::checks::{
+    announced_ip, cluster_config_file, cluster_store, host_name, ipv4, ipv6, node_name,
+};
 use crate::directive::Flags;
 use crate::kind::{Kind, bytes, checked, int, one_of, text};
 

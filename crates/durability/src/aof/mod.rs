@@ -283,8 +283,12 @@ impl Aof {
                 let mut reply = Reply::new(waiting.context.proto);
                 reply.error(OFF.as_bytes());
                 blocking::leave(srv, &waiting);
-                let message =
-                    Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0, term: NO_TERM });
+                let message = Message::Wait(WaitMessage::Served {
+                    waiting: waiting.clone(),
+                    reply,
+                    unit: 0,
+                    term: NO_TERM,
+                });
                 srv.threads[waiting.thread].mailbox.send(message);
             }
         }
@@ -307,8 +311,12 @@ impl Aof {
                 let on_replicas = srv.links.replicator.replicas_on_disk(srv, *unit);
                 answer_wait(&mut reply, 1, on_replicas);
                 blocking::leave(srv, waiting);
-                let message =
-                    Message::Wait(WaitMessage::Served { waiting: waiting.clone(), reply, unit: 0, term: NO_TERM });
+                let message = Message::Wait(WaitMessage::Served {
+                    waiting: waiting.clone(),
+                    reply,
+                    unit: 0,
+                    term: NO_TERM,
+                });
                 srv.threads[waiting.thread].mailbox.send(message);
             }
             false

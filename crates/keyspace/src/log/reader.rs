@@ -196,6 +196,11 @@ impl LogReader {
         true
     }
 
+    /// Whether producers wake it: [`LogReader::may_sleep`] was called, and nothing was read since.
+    pub fn is_asleep(&self) -> bool {
+        self.sleeps
+    }
+
     fn wake_up(&mut self) {
         if std::mem::take(&mut self.sleeps) {
             self.log.asleep.fetch_and(!bit(self.id), Ordering::Release);

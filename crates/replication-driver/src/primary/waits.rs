@@ -25,6 +25,8 @@ const MARKS: usize = 4096;
 pub struct Marks {
     /// Units and offsets, both ascending. A unit between two marks counts with the later one.
     ends: VecDeque<(u64, u64)>,
+    /// The last unit before the stream began.
+    began: u64,
 }
 
 impl Marks {
@@ -32,7 +34,7 @@ impl Marks {
     /// there, or in the copy that a replica gets. A replica that has acknowledged less may lack
     /// them, because it may have lagged behind when this server was a primary before.
     pub fn begin(&mut self, unit: u64, offset: u64) {
-        *self = Marks { ends: VecDeque::from([(unit, offset)]) };
+        *self = Marks { ends: VecDeque::from([(unit, offset)]), began: unit };
     }
 
     /// All units up to this one are in the stream, which ends at this offset.
@@ -46,6 +48,11 @@ impl Marks {
             self.ends.pop_front();
         }
         self.ends.push_back((unit, offset));
+    }
+
+    /// The last unit before the stream began.
+    pub fn began(&self) -> u64 {
+        self.began
     }
 
     /// The last unit of the stream, or 0.

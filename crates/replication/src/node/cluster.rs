@@ -7,6 +7,7 @@ use super::{Node, refuse};
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids};
 use crate::cluster::{Greeting, ShardMember};
+use crate::planted::{self, Fault};
 use crate::replica::{Follower, Source};
 use crate::settings::Settings;
 use crate::stream::Position;
@@ -87,7 +88,6 @@ impl Node {
         if !self.take_duty(Duty::Lead { shard, epoch }) {
             return;
         }
-        self.report_position();
         match self.is_primary() {
             true => self.drop_members(now, out),
             false => self.promote(now, out),
@@ -164,7 +164,9 @@ impl Node {
     pub(super) fn admits_stream(&self) -> bool {
         let Some(Membership { duty, shard, .. }) = &self.membership else { return true };
         match duty {
-            Duty::Follow { primary, epoch, .. } => shard.may_follow(*primary, *epoch),
+            Duty::Follow { primary, epoch, .. } => {
+                shard.may_follow(*primary, *epoch) || planted::is(Fault::OldEpochApplied)
+            }
             Duty::None | Duty::Lead { .. } => false,
         }
     }

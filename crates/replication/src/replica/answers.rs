@@ -33,6 +33,7 @@ impl Follower {
                 {
                     match question.refused(&text()) {
                         Ok(note) => cx.log(Level::Notice, note),
+                        Err(why) if is_greeting => return self.greeting_refused(cx, why),
                         Err(why) => return self.fail(cx, why),
                     }
                 }

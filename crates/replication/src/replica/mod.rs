@@ -491,7 +491,9 @@ impl Follower {
     fn acknowledge(&mut self, cx: &mut Cx<'_>) {
         if let State::Online { last_ack, .. } = &mut self.state {
             *last_ack = cx.now;
-            self.report_data(cx);
+            if !planted::is(Fault::ReportedLate) {
+                self.report_data(cx);
+            }
             let offset = if planted::is(Fault::AcksReceived) {
                 self.received_to
             } else {

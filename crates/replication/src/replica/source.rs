@@ -1,6 +1,6 @@
 //! The primary of a replica in a cluster with a store.
 
-use super::{Copy, Follower, State};
+use super::{AGAIN, Copy, Follower, State};
 use crate::Ms;
 use crate::action::{Level, LinkId};
 use crate::cluster::Greeting;
@@ -10,6 +10,8 @@ use crate::planted::{self, Fault};
 use weft_base::num::parse_i64;
 use weft_cluster::NodeId;
 
+/// Delay after the first refused greeting; each one doubles it.
+const SOON: Ms = 100;
 /// Until an idle replica connects.
 const NEVER: Ms = Ms::MAX;
 
@@ -19,12 +21,14 @@ pub(crate) struct Source {
     pub primary: NodeId,
     pub greeting: Greeting,
     /// Where the primary's history has left its predecessor's.
-    pub left: Option<Second>,
+    left: Option<Second>,
+    /// Refused greetings.
+    refusals: u32,
 }
 
 impl Source {
     pub fn new(primary: NodeId, greeting: Greeting) -> Source {
-        Source { primary, greeting, left: None }
+        Source { primary, greeting, left: None, refusals: 0 }
     }
 }
 
@@ -49,11 +53,28 @@ impl Follower {
         self.source = Some(source);
     }
 
+    /// The epoch of the shard to which the link belongs.
+    #[cfg(test)]
+    pub(crate) fn epoch(&self) -> Option<weft_cluster::node::Revision> {
+        self.source.map(|source| source.greeting.epoch)
+    }
+
     /// The primary has accepted the greeting.
     pub(super) fn greeted(&mut self, answer: &[u8]) {
         self.has_heard = true;
         if let Some(source) = &mut self.source {
             source.left = left(answer);
+        }
+    }
+
+    /// The primary has refused the greeting. A new primary may not know of its role yet, and its
+    /// writes may wait for this replica, so the first attempts follow each other sooner.
+    pub(super) fn greeting_refused(&mut self, cx: &mut Cx<'_>, why: String) {
+        self.fail(cx, why);
+        if let Some(source) = &mut self.source {
+            let pause = AGAIN.min(SOON << source.refusals.min(8));
+            source.refusals += 1;
+            self.state = State::Waiting { until: cx.now + pause };
         }
     }
 

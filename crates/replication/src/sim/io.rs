@@ -33,6 +33,10 @@ pub(super) enum Event {
     Apply(Life, LinkId),
     Paused(Life),
     Collect(Life),
+    Rule,
+    See(Life),
+    Duty(Life),
+    Commit(Life),
     Chaos,
     Calm,
     Quiet,
@@ -282,7 +286,7 @@ impl World {
             }
             Some(_) | None => 0,
         };
-        self.call(life.server, |node, now, out| node.loaded(now, link, db, out));
+        _ = self.call(life.server, |node, now, out| node.loaded(now, link, db, out));
     }
 
     /// Applies a few units.
@@ -290,8 +294,9 @@ impl World {
         for _ in 0..=self.rng.below(3) {
             let one = &mut self.servers[life.server];
             if !one.node.may_apply(link) {
-                return;
+                return self.call(life.server, |node, now, out| node.refuse_stream(now, link, out));
             }
+            let one = &mut self.servers[life.server];
             let Some((of, splitter)) = &mut one.splitter else { return };
             if *of != link {
                 return;
@@ -315,6 +320,9 @@ impl World {
                     Ok(data) => one.data = data,
                     Err(wrong) => return self.fault(format!("server {}: {wrong}", life.server)),
                 }
+            }
+            if self.shard.is_some() {
+                self.check_epoch(life, link);
             }
             self.call(life.server, |node, now, out| {
                 node.applied(now, link, &bytes, db, out);

@@ -12,11 +12,13 @@
 mod io;
 mod net;
 mod server;
+mod shard;
 mod truth;
 mod world;
 
 use crate::planted::{Fault, plant};
 use io::Event;
+use shard::Shard;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::{Tally, World, port_of};
 
@@ -27,7 +29,22 @@ const REST: u64 = 60_000;
 
 /// Runs a seed. Returns its totals, or the violation.
 fn run(seed: u64, verbose: bool) -> Result<Tally, String> {
-    let mut world = World::new(seed);
+    run_world(World::new(seed, false), verbose).map(|(tally, _)| tally)
+}
+
+/// The same with a cluster that sets the roles.
+fn run_shard(seed: u64, verbose: bool) -> Result<(Tally, Option<Shard>), String> {
+    let mut world = World::new(seed, true);
+    for server in 0..world.servers.len() {
+        let life = world.life(server);
+        world.soon(300, Event::See(life));
+    }
+    world.soon(300, Event::Rule);
+    run_world(world, verbose)
+}
+
+/// Runs a world to its end.
+fn run_world(mut world: World, verbose: bool) -> Result<(Tally, Option<Shard>), String> {
     world.verbose = verbose;
     world.later(FAULTS, Event::Calm);
     world.later(FAULTS + WRITES, Event::Quiet);
@@ -35,7 +52,9 @@ fn run(seed: u64, verbose: bool) -> Result<Tally, String> {
     let mut quiet = false;
     while let Some(event) = world.next() {
         match event {
-            Event::Check if quiet && world.is_at_rest() => return Ok(world.tally),
+            Event::Check if quiet && world.is_at_rest() && world.is_shard_settled() => {
+                return Ok((world.tally, world.shard));
+            }
             Event::Check if world.now > FAULTS + REST => {
                 let servers = world.servers.iter().map(|server| {
                     let state = server.node.follower().map(crate::replica::Follower::state_name);
@@ -52,7 +71,9 @@ fn run(seed: u64, verbose: bool) -> Result<Tally, String> {
             Event::Quiet => {
                 quiet = true;
                 // A delayed PSYNC ... FAILOVER may have promoted another server.
-                arrange(&mut world);
+                if world.shard.is_none() {
+                    arrange(&mut world);
+                }
                 world.later(97, Event::Check);
             }
             Event::Write(_) if quiet => {}
@@ -112,9 +133,15 @@ fn happen(world: &mut World, event: Event) {
         }
         Event::Apply(life, link) if world.is_alive(life) => world.apply(life, link),
         Event::Collect(life) if world.is_alive(life) => world.collect(life.server),
+        Event::Rule => world.rule_shard(),
+        Event::See(life) if world.is_alive(life) => world.see_shard(life),
+        Event::Duty(life) if world.is_alive(life) => world.carry_duty(life),
+        Event::Commit(life) => world.commit_role(life),
         Event::Tick(_)
         | Event::Paused(_)
         | Event::Collect(_)
+        | Event::See(_)
+        | Event::Duty(_)
         | Event::NoConnection(..)
         | Event::LateEnd(..)
         | Event::Reread(..)
@@ -174,6 +201,9 @@ fn chaos(world: &mut World) {
                 53..57 => world.servers[server].file,
                 _ => None,
             };
+            if world.shard.is_some() {
+                return world.restart_member(server, file);
+            }
             let follows = match world.rng.below(6) {
                 0 => None,
                 1 => Some(other),
@@ -181,6 +211,7 @@ fn chaos(world: &mut World) {
             };
             world.restart(server, file, follows);
         }
+        60..78 | 82..94 if world.shard.is_some() => {}
         60..68 => drop(world.call(server, |node, now, out| node.replica_of_none(now, out))),
         68..78 => drop(
             world.call(server, |node, now, out| node.replica_of(now, "h", port_of(other), out)),
@@ -208,6 +239,9 @@ fn chaos(world: &mut World) {
 /// Stops the faults: one primary, and the others below it.
 fn calm(world: &mut World) {
     world.calm = true;
+    if world.shard.is_some() {
+        return;
+    }
     let mut order: Vec<usize> = (0..world.servers.len()).collect();
     for at in (1..order.len()).rev() {
         order.swap(at, world.rng.below(at as u64 + 1) as usize);
@@ -282,6 +316,56 @@ fn replicas_are_prefixes_and_converge() {
         ("timeouts", tally.timeouts),
     ] {
         assert!(runs < 200 || count > runs / 50, "few {what}: {count}");
+    }
+}
+
+#[test]
+fn shard_loses_no_confirmed_write() {
+    if let Some(seed) = std::env::var("REPL_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        println!("{:?}", run_shard(seed, true).map(|_| ()));
+        return;
+    }
+    let runs = runs(600);
+    let (mut tally, mut failovers, mut handovers, mut confirmations) = (Tally::default(), 0, 0, 0);
+    for seed in 0..runs {
+        match run_shard(seed, false) {
+            Ok((more, shard)) => {
+                let shard = shard.expect("a run with a shard");
+                tally.add(&more);
+                failovers += shard.failovers;
+                handovers += shard.handovers;
+                confirmations += shard.confirmations;
+            }
+            Err(wrong) => panic!("REPL_SEED={seed}: {wrong}"),
+        }
+    }
+    println!(
+        "{runs} runs: {tally:?}, {failovers} failovers, {handovers} handovers, {confirmations} confirmations"
+    );
+    for (what, count) in [
+        ("partial resynchronizations", tally.partial),
+        ("full synchronizations", tally.full),
+        ("restarts", tally.restarts),
+        ("failovers", failovers),
+        ("handovers", handovers),
+        ("confirmations", confirmations),
+    ] {
+        assert!(runs < 200 || count > runs / 50, "few {what}: {count}");
+    }
+}
+
+#[test]
+fn planted_faults_of_shards_are_found() {
+    for fault in [Fault::CopyNotAsked, Fault::OldEpochApplied, Fault::ReportedLate] {
+        plant::set(Some(fault));
+        let found = (0..3000).find(|seed| {
+            catch_unwind(AssertUnwindSafe(|| run_shard(*seed, false)))
+                .map_or(true, |result| result.is_err())
+        });
+        plant::set(None);
+        let Some(seed) = found else { panic!("{fault:?} is not found") };
+        println!("{fault:?}: seed {seed}");
+        assert!(run_shard(seed, false).is_ok(), "the run succeeds without the fault");
     }
 }
 

@@ -1,11 +1,13 @@
 //! One server of the simulation: the machine, and the state of its I/O layer.
 
+use super::shard::Reports;
 use super::truth::{Data, EMPTY};
 use crate::action::{ConnId, LinkId, Load, SnapshotId, Target};
 use crate::apply::Splitter;
 use crate::node::Node;
 use crate::stream::Position;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 /// Encoded commands with their databases.
 pub(super) type Texts = Vec<(usize, Vec<u8>)>;
@@ -48,6 +50,8 @@ pub(super) struct Sender {
 
 pub(super) struct Server {
     pub life: u32,
+    /// What it knows of its shard, in a run with one.
+    pub reports: Option<Arc<Reports>>,
     pub node: Node,
     pub data: Data,
     /// The last saved file.
@@ -76,6 +80,7 @@ impl Server {
     pub fn new(node: Node, life: u32, data: Data, skew: u64) -> Server {
         Server {
             life,
+            reports: None,
             node,
             data,
             file: None,

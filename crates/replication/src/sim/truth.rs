@@ -20,6 +20,8 @@ pub(super) const EMPTY: Data = 0;
 #[derive(Default)]
 pub(super) struct Truth {
     next: HashMap<(Data, Unit), Data>,
+    /// The data set from which each one results.
+    before: HashMap<Data, Data>,
     last: Data,
     /// The data seen at each offset of a history.
     places: HashMap<(ReplicationId, u64), Data>,
@@ -31,6 +33,7 @@ impl Truth {
         self.last += 1;
         let before = self.next.insert((data, unit), self.last);
         assert!(before.is_none(), "units are unique");
+        self.before.insert(self.last, data);
         self.last
     }
 
@@ -50,6 +53,17 @@ impl Truth {
             return Err(format!("at {offset} of {id:?} are data {seen} and data {data}"));
         }
         Ok(())
+    }
+
+    /// Whether all writes of `part` are in `data`.
+    pub fn is_part(&self, part: Data, mut data: Data) -> bool {
+        while data != part {
+            match self.before.get(&data) {
+                Some(before) => data = *before,
+                None => return false,
+            }
+        }
+        true
     }
 
     pub fn at(&self, id: ReplicationId, offset: u64) -> Option<Data> {

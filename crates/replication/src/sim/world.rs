@@ -3,6 +3,7 @@
 use super::io::Event;
 use super::net::{Connection, End, Life};
 use super::server::{File, Server};
+use super::shard::{Shard, cluster_of};
 use super::truth::{Data, EMPTY, Truth, Unit};
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids, LinkId};
@@ -64,10 +65,12 @@ pub(super) struct World {
     pub tally: Tally,
     /// Prints everything.
     pub verbose: bool,
+    /// In a run with a cluster.
+    pub shard: Option<Shard>,
 }
 
 impl World {
-    pub fn new(seed: u64) -> World {
+    pub fn new(seed: u64, has_shard: bool) -> World {
         let mut world = World {
             rng: Rng::new(seed),
             now: 1000,
@@ -84,6 +87,7 @@ impl World {
             wrong: None,
             tally: Tally::default(),
             verbose: false,
+            shard: has_shard.then(Shard::new),
         };
         world.pause = [60, 150, 1500][world.rng.below(3) as usize];
         for server in 0..2 + world.rng.below(3) as usize {
@@ -171,10 +175,18 @@ impl World {
         };
         let mut out = Vec::new();
         let skew = self.rng.below(100_000);
-        let node = Node::new(self.now + skew, settings, ids, start, &mut out);
+        let (node, reports) = match self.shard {
+            Some(_) => {
+                let (cluster, reports) = cluster_of(Life { server, life });
+                let position = start.position;
+                let node = Node::in_cluster(self.now + skew, settings, ids, position, cluster);
+                (node, Some(reports))
+            }
+            None => (Node::new(self.now + skew, settings, ids, start, &mut out), None),
+        };
         let data = file.map_or(EMPTY, |file| file.data);
         let mut fresh = Server::new(node, life, data, skew);
-        fresh.file = file;
+        (fresh.file, fresh.reports) = (file, reports);
         if server == self.servers.len() {
             self.servers.push(fresh);
         } else {

@@ -1,5 +1,6 @@
 //! Scripts for one server: its input and its actions, line by line.
 
+mod cluster;
 mod primary;
 mod replica;
 mod roles;

@@ -332,3 +332,23 @@ fn waits_end_by_acknowledgements_and_timeouts() {
         ("10.0.0.9", 1, 37, 10_100)
     );
 }
+
+#[test]
+fn stream_is_kept_without_replicas_while_it_must_be() {
+    let mut bench = Bench::primary(Settings { backlog_ttl: 1000, ..Settings::default() });
+    bench.write(1);
+    assert_eq!(bench.node.stream().offset(), 0, "nothing is kept");
+    bench.run(|node, _, out| node.keep_stream(true, out));
+    assert_eq!(bench.take_actions(), ["KeepWrites"]);
+    bench.write(1);
+    let offset = bench.node.stream().offset();
+    assert!(offset > 0);
+    bench.pass(10_000);
+    bench.run(|node, _, out| node.keep_stream(true, out));
+    assert_eq!(bench.take_actions(), [""; 0]);
+    assert_eq!(bench.node.stream().offset(), offset);
+    bench.run(|node, _, out| node.keep_stream(false, out));
+    bench.pass(2000);
+    assert_eq!(bench.take_actions(), ["DropWrites"]);
+    assert!(bench.node.stream().backlog().is_none());
+}

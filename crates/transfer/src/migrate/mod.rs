@@ -178,7 +178,9 @@ fn send(
         let ttl = record.expiry().map_or(0, |at| at.saturating_sub(now).max(1));
         let (payload, mut digits) = (payload(&record), Digits::new());
         let ttl = digits.format(ttl).as_bytes();
-        let words: [&[u8]; 5] = [b"RESTORE", key.bytes, ttl, &payload, b"REPLACE"];
+        // The other node imports the slot, and this one owns it until the last key has gone.
+        let name: &[u8] = if ctx.settings.cluster { b"RESTORE-ASKING" } else { b"RESTORE" };
+        let words: [&[u8]; 5] = [name, key.bytes, ttl, &payload, b"REPLACE"];
         link.send(&words[..if request.replace { 5 } else { 4 }])?;
     }
     link.flush()

@@ -8,7 +8,7 @@ use crate::commands::replication::wait::waiting;
 use std::cell::RefCell;
 use std::sync::Arc;
 use weft_cluster::node::NodeRequest;
-use weft_cluster::{Facts, NodeId, Plan, Request, Slot, Verb, decide, plan};
+use weft_cluster::{Facts, Map, NodeId, Plan, Request, Slot, Verb, decide, plan};
 use weft_cluster_driver::{Driver, driver};
 use weft_commands::{CmdResult, Error, error};
 use weft_config::Id;
@@ -38,18 +38,14 @@ fn run(cx: &mut ConnCx<'_>, verb: Verb) -> CmdResult {
 
 /// Requests what a subcommand changes in the store. The client gets its reply when this node shows the change.
 fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResult {
+    if cx.in_transaction() {
+        return request_in_transaction(cx, driver, verb);
+    }
     let topology = topology(cx)?;
-    let args = cx.args;
-    let plan = with_facts(cx, |facts| {
-        plan(&topology.map, topology.me, facts, Request { verb, args: &args[2..] })
-    });
-    let plan = plan.map_err(|refusal| error_of(cx, refusal))?;
+    let plan = plan_of(cx, &topology.map, topology.me, verb)?;
     if plan == Plan::default() {
         cx.reply.ok();
         return Ok(());
-    }
-    if cx.in_transaction() {
-        return Err(IN_TRANSACTION);
     }
     let waiting = block(cx)?;
     driver.mark(&plan.marks);
@@ -57,6 +53,35 @@ fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResul
         Some(address) => driver.meet(address, waiting),
         None => driver.request(plan.requests, waiting),
     }
+    Ok(())
+}
+
+/// The plan of a subcommand.
+fn plan_of(cx: &mut ConnCx<'_>, map: &Map, me: NodeId, verb: Verb) -> Result<Plan, Error> {
+    let request = Request { verb, args: &cx.args[2..] };
+    let plan = with_facts(cx, |facts| plan(map, me, facts, request));
+    plan.map_err(|refusal| error_of(cx, refusal))
+}
+
+/// A transaction can't wait for the store. It can only take slots over, as tools do that correct a cluster.
+fn request_in_transaction(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResult {
+    let topology = topology(cx)?;
+    let (client, me) = (cx.session.shared.id, topology.me);
+    let map = driver.without_released(client, &topology.map);
+    let plan = plan_of(cx, &map, me, verb)?;
+    match (verb, &plan.requests[..]) {
+        (Verb::DelSlots | Verb::DelSlotsRange, [NodeRequest::DeleteSlots(slots)])
+            if slots.iter().all(|slot| topology.map.owner(slot).is_some_and(|node| node.id != me)) =>
+        {
+            driver.release(client, slots);
+        }
+        (Verb::AddSlots | Verb::AddSlotsRange, [NodeRequest::AddSlots(slots)]) => {
+            driver.take_over(&topology.map, me, slots);
+        }
+        _ if plan == Plan::default() => {}
+        _ => return Err(IN_TRANSACTION),
+    }
+    cx.reply.ok();
     Ok(())
 }
 
@@ -80,6 +105,7 @@ fn with_facts<T>(cx: &mut ConnCx<'_>, decide: impl FnOnce(&Facts<'_>) -> T) -> T
         now_ms: srv.now_ms(),
         has_keys,
         keys_in_slot: &keys_in_slot,
+        was_known: &|node| driver(srv).is_some_and(|driver| driver.was_known(node)),
         new_ids: [new_id(), new_id()],
     };
     decide(&facts)

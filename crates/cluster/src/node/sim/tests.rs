@@ -162,6 +162,22 @@ fn operators_form_a_cluster() {
     assert_eq!((map(0).nodes().len(), map(5).nodes().len()), (5, 1));
 }
 
+/// The store executes the keepalives of such a node, which can't serve without their answers.
+#[test]
+fn node_that_gets_no_answers_loses_its_lease() {
+    let mut world = quiet(plan_of(3, 1), true);
+    run_until(&mut world, 3000);
+    let leads = |world: &World, host: usize| {
+        let now = world.now;
+        world.processes[world.current[host]].serves(now)
+    };
+    assert!(leads(&world, 0));
+    world.cut_from_store.insert(0);
+    let end = world.now + 4 * T;
+    run_until(&mut world, end);
+    assert!(!leads(&world, 0) && (leads(&world, 1) || leads(&world, 2)));
+}
+
 #[test]
 fn three_hundred_nodes_see_a_change_with_the_first_delivery() {
     let mut world = quiet(plan_of(300, 100), true);

@@ -24,6 +24,7 @@ pub(super) enum Answer {
     Granted(LeaseId),
     KeptAlive,
     LeaseUnknown,
+    Probed,
     Snapshot(Revision, Vec<Entry>),
     Outcome(Outcome),
 }
@@ -402,6 +403,7 @@ impl World {
                 true => Answer::KeptAlive,
                 false => Answer::LeaseUnknown,
             },
+            Operation::Probe => Answer::Probed,
             Operation::Snapshot => {
                 let (revision, entries) = self.store.snapshot();
                 Answer::Snapshot(revision, entries)
@@ -438,6 +440,7 @@ impl World {
             Answer::Granted(lease) => node.granted(now, op, lease, out),
             Answer::KeptAlive => node.kept_alive(now, op, out),
             Answer::LeaseUnknown => node.lease_unknown(now, op, out),
+            Answer::Probed => node.answered(now, op, out),
             Answer::Snapshot(revision, entries) => node.snapshot(now, op, revision, entries, out),
             Answer::Outcome(outcome) => node.transacted(now, op, outcome, out),
         });
