@@ -99,7 +99,7 @@ impl Keyspace {
         let mut deleted = 0;
         for index in 0..self.databases() {
             while self.slot_len(slot, index) > 0 {
-                let guard = thread.hold(context, &set);
+                let mut guard = thread.hold(context, &set);
                 if !may() {
                     return deleted;
                 }
@@ -113,8 +113,11 @@ impl Keyspace {
                         deleted += 1;
                     }
                 }
+                guard.begin_commit();
                 commit(&guard, context);
+                guard.publish();
                 drop(guard);
+                context.ring(&self.observers.log);
                 context.free_removed();
                 drop(context.take_removed());
                 if names.is_empty() {

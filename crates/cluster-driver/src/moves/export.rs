@@ -90,7 +90,7 @@ impl Export {
         let link = Link::open(address.ip.as_bytes(), port, timeout)
             .map_err(|e| format!("Can't connect to the target: {e}"))?;
         let slots = view.slots.iter().collect();
-        let (hand, context) = (driver.srv.hand(), ExecContext::new(0, 0));
+        let (hand, context) = (driver.srv.hand(), ExecContext::new(driver.srv.now_ms(), 0));
         let mut export = Export { driver, view, slots, link, sent: 0, db: 0, hand, context };
         if !password.is_empty() {
             match user.is_empty() {

@@ -157,7 +157,7 @@ impl Driver {
     /// slots whose keys stay. Returns whether it has come to the end.
     fn delete_keys(&self, slots: &SlotSet, may: &dyn Fn(Slot) -> Option<bool>) -> bool {
         let mut hand = self.srv.hand();
-        let mut context = ExecContext::new(0, 0);
+        let mut context = ExecContext::new(self.srv.now_ms(), 0);
         let mut deleted = 0;
         for slot in slots.iter() {
             let mut is_over = false;
