@@ -23,7 +23,13 @@ pub struct Publisher {
 
 impl Publisher {
     pub fn new(driver: Shared) -> Publisher {
-        Publisher { driver, serves: Arc::default(), duty: Duty::None, is_due: true, shows_store: false }
+        Publisher {
+            driver,
+            serves: Arc::default(),
+            duty: Duty::None,
+            is_due: true,
+            shows_store: false,
+        }
     }
 
     /// The slots that this node serves from the next publication on.

@@ -57,7 +57,9 @@ impl Driver {
             result => match (command.waiting, result) {
                 (Some(waiting), result) => answer(self, &waiting, result),
                 (None, Ok(())) => {}
-                (None, Err(text)) => log_warning!("A CLUSTER command of a transaction failed: {text}"),
+                (None, Err(text)) => {
+                    log_warning!("A CLUSTER command of a transaction failed: {text}")
+                }
             },
         }
     }

@@ -3,12 +3,12 @@
 use crate::Table;
 use crate::background_threads::BackgroundThreads;
 use crate::interest::Watch;
-use crate::moving::MovingSlots;
 use crate::interest::{self, Interest};
 use crate::invalidation::Caches;
 use crate::lane_lock::LaneLock;
 use crate::lock::{ShardLock, Waiter};
 use crate::log::Log;
+use crate::moving::MovingSlots;
 use crate::notice::Listener;
 use crate::occupied::Occupied;
 use crate::replica_expiry::NotedKeys;

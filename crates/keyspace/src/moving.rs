@@ -138,7 +138,10 @@ mod tests {
 
     fn put(db: &mut Db<'_>, name: &[u8]) {
         let key = db.key(name);
-        db.put(&key, record(New { key: name, value: b"v", expiry: None, clock: 0 }, &Limits::default()));
+        db.put(
+            &key,
+            record(New { key: name, value: b"v", expiry: None, clock: 0 }, &Limits::default()),
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_testkit::etcd::Etcd;
@@ -56,8 +56,18 @@ impl Pair {
         let store = format!("etcd://{address}/moves");
         let start = || {
             Server::weft(&[
-                "--cluster-enabled", "yes", "--cluster-store", &store, "--cluster-node-timeout", TIMEOUT,
-                "--cluster-announce-ip", "127.0.0.1", "--appendonly", "yes", "--appendfsync", "always",
+                "--cluster-enabled",
+                "yes",
+                "--cluster-store",
+                &store,
+                "--cluster-node-timeout",
+                TIMEOUT,
+                "--cluster-announce-ip",
+                "127.0.0.1",
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "always",
             ])
         };
         let nodes = vec![start(), start()];
@@ -78,7 +88,9 @@ impl Pair {
     fn owner_port(&self, node: usize) -> Option<i64> {
         let slots = ask(&self.nodes[node], &["CLUSTER", "SLOTS"])?;
         match slots {
-            Value::Array(ranges) if ranges.len() == 1 => Some(ranges[0].items()[2].items()[1].int()),
+            Value::Array(ranges) if ranges.len() == 1 => {
+                Some(ranges[0].items()[2].items()[1].int())
+            }
             _ => None,
         }
     }
@@ -99,13 +111,18 @@ impl Pair {
     fn wait_until_quiet(&self) {
         use std::fmt::Write;
         let encode = |text: &str| {
-            const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+            const DIGITS: &[u8] =
+                b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
             let mut out = String::new();
             for bytes in text.as_bytes().chunks(3) {
-                let word = bytes.iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte)) << (8 * (3 - bytes.len()));
+                let word = bytes.iter().fold(0_u32, |all, byte| all << 8 | u32::from(*byte))
+                    << (8 * (3 - bytes.len()));
                 for at in 0..4 {
                     match at <= bytes.len() {
-                        true => write!(out, "{}", DIGITS[(word >> (18 - 6 * at) & 63) as usize] as char).expect("text"),
+                        true => {
+                            write!(out, "{}", DIGITS[(word >> (18 - 6 * at) & 63) as usize] as char)
+                                .expect("text")
+                        }
                         false => out.push('='),
                     }
                 }
@@ -117,7 +134,9 @@ impl Pair {
             encode("moves/handovers/"),
             encode("moves/handovers0")
         );
-        wait_until("the move has ended", || !self.etcd.post("/v3/kv/range", &range).contains("\"kvs\""));
+        wait_until("the move has ended", || {
+            !self.etcd.post("/v3/kv/range", &range).contains("\"kvs\"")
+        });
     }
 
     fn migrate(&self, from: usize) -> Option<Value> {
@@ -170,7 +189,9 @@ fn count(ports: &Mutex<Vec<u16>>, client: usize, stop: &AtomicBool) -> BTreeMap<
             Value::Error(text) => {
                 let text = String::from_utf8_lossy(&text).into_owned();
                 match text.rsplit_once(':') {
-                    Some((moved, to)) if moved.starts_with("MOVED") => port = to.parse().expect("a port"),
+                    Some((moved, to)) if moved.starts_with("MOVED") => {
+                        port = to.parse().expect("a port")
+                    }
                     _ => {
                         let passes = ["CLUSTERDOWN", "LOADING", "TRYAGAIN"];
                         assert!(passes.iter().any(|word| text.starts_with(word)), "{text}");
@@ -294,7 +315,9 @@ fn values_arrive_as_they_were() {
         assert_eq!(client.cmd(words).error(), None, "{words:?}");
     }
     let names = ["text", "dies", "list", "hash", "set", "zset", "stream", "hll"];
-    let mut dumps = |client: &mut Client| names.map(|name| (client.cmd(&["DUMP", name]), client.cmd(&["PEXPIRETIME", name])));
+    let mut dumps = |client: &mut Client| {
+        names.map(|name| (client.cmd(&["DUMP", name]), client.cmd(&["PEXPIRETIME", name])))
+    };
     let before = dumps(&mut client);
     assert!(is_ok(pair.migrate(0)));
     pair.wait_until_quiet();

@@ -203,9 +203,7 @@ impl Export {
         }
         let phase = self.driver.machine().node().copy_phase(self.view.id);
         match phase {
-            Some(CopyPhase::Failed) => {
-                Err("A failover has ended the move".to_string())
-            }
+            Some(CopyPhase::Failed) => Err("A failover has ended the move".to_string()),
             _ => Ok(()),
         }
     }
@@ -329,7 +327,8 @@ impl Export {
         }
         self.link.flush().map_err(|e| format!("Can't write to the target: {e}"))?;
         while self.sent > 0 {
-            let answer = self.link.answer().map_err(|e| format!("The target does not answer: {e}"))?;
+            let answer =
+                self.link.answer().map_err(|e| format!("The target does not answer: {e}"))?;
             self.sent -= 1;
             if let Some(text) = answer.strip_prefix(b"-") {
                 return Err(format!("The target refuses: {}", String::from_utf8_lossy(text)));

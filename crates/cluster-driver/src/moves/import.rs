@@ -67,7 +67,8 @@ impl Driver {
         let for_thread = waiting.clone();
         let started = spawn("weft-prepare", move || {
             let driver: Shared = self;
-            let result = driver.await_phase(id, CopyPhase::Final).and_then(|_| driver.close_import(id));
+            let result =
+                driver.await_phase(id, CopyPhase::Final).and_then(|_| driver.close_import(id));
             driver.reply(&for_thread, result);
         });
         if started.is_err() {

@@ -96,9 +96,7 @@ impl Driver {
     /// Closes imports that may not succeed any more, or have. Afterwards no command of theirs runs on an I/O thread.
     fn end_imports(&'static self, views: &[CopyView]) {
         let mut moves = self.moves();
-        let is_over = |id: &HandoverId| {
-            !views.iter().any(|view| view.id == *id && !view.is_source)
-        };
+        let is_over = |id: &HandoverId| !views.iter().any(|view| view.id == *id && !view.is_source);
         let over: Vec<_> = moves.imports.keys().copied().filter(|id| is_over(id)).collect();
         if over.is_empty() {
             return;

@@ -38,7 +38,13 @@ impl Records {
         self.0.truncate(MOST);
     }
 
-    pub(crate) fn note(&mut self, id: &HandoverId, srv: &Server, state: &'static str, message: &str) {
+    pub(crate) fn note(
+        &mut self,
+        id: &HandoverId,
+        srv: &Server,
+        state: &'static str,
+        message: &str,
+    ) {
         if let Some(record) = self.0.iter_mut().find(|record| record.id == *id) {
             (record.state, record.updated) = (state, srv.now_ms() / 1000);
             record.message = message.to_string();

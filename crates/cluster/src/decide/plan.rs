@@ -50,9 +50,7 @@ pub fn plan(
             let requests = scene.migrations(args)?.into_iter().map(copy).collect();
             Ok(Plan { requests, ..Plan::default() })
         }
-        Verb::Meet => {
-            Ok(Plan { meet: Some(scene.address_to_meet(args)?), ..Plan::default() })
-        }
+        Verb::Meet => Ok(Plan { meet: Some(scene.address_to_meet(args)?), ..Plan::default() }),
         Verb::Failover => one(NodeRequest::Failover(scene.failover_mode(args)?)),
         Verb::Replicate => match scene.primary_to_replicate(args)? {
             Some(primary) => one(NodeRequest::Replicate(primary)),

@@ -199,11 +199,8 @@ impl Node {
         if to == mine || state.island(target.value.island) != island {
             return refuse("ERR Target node can not be this node.");
         }
-        let copy = Copying {
-            from_epoch: shard.epoch,
-            to_epoch: target.epoch,
-            phase: CopyPhase::Copying,
-        };
+        let copy =
+            Copying { from_epoch: shard.epoch, to_epoch: target.epoch, phase: CopyPhase::Copying };
         let value =
             HandoverValue { from: mine, to: Some(to), slots: slots.clone(), copy: Some(copy) };
         let put = |key, value| Write::Put { key, value, lease: None };
@@ -212,8 +209,12 @@ impl Node {
             put(Key::Handover(waiting.handover), value.encode()),
             put(Key::Island(island), IslandValue::Slots(state.owners(island)).encode()),
         ];
-        let compared =
-            [Key::Handover(waiting.handover), Key::Shard(mine), Key::Shard(to), Key::Island(island)];
+        let compared = [
+            Key::Handover(waiting.handover),
+            Key::Shard(mine),
+            Key::Shard(to),
+            Key::Island(island),
+        ];
         Ok(commit(state, &compared, writes))
     }
 

@@ -36,11 +36,11 @@ mod settings;
 mod sim;
 mod state;
 
-pub use copies::{CopyView, Cleaning};
 pub use action::{
     Action, DrainId, Duty, LeaseId, Member, Ms, OpId, Operation, Outcome, RequestId, Revision,
     Transaction, Write,
 };
+pub use copies::{Cleaning, CopyView};
 pub use request::{FailoverMode, NodeRequest};
 pub use settings::Settings;
 pub use state::{Change, Entry};

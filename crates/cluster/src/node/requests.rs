@@ -355,7 +355,8 @@ impl Node {
             .map(|(id, _)| Key::Handover(*id))
             .collect();
         if keys.is_empty() {
-            let is_open = state.copies().any(|(_, of, copy)| of.from == mine && copy.phase.is_open());
+            let is_open =
+                state.copies().any(|(_, of, copy)| of.from == mine && copy.phase.is_open());
             return Ok(if is_open { Step::Wait } else { Step::Done });
         }
         let writes = keys.iter().map(|key| Write::Delete { key: *key }).collect();

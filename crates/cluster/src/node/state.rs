@@ -5,9 +5,8 @@
 
 use super::action::{LeaseId, Member, Revision};
 use super::layout::{
-    CopyPhase, Copying,
-    FailoverValue, HandoverId, HandoverValue, Invalid, IslandId, IslandValue, Key, LeaseValue,
-    NodeValue, ShardValue,
+    CopyPhase, Copying, FailoverValue, HandoverId, HandoverValue, Invalid, IslandId, IslandValue,
+    Key, LeaseValue, NodeValue, ShardValue,
 };
 use crate::id::{NodeId, ShardId};
 use crate::slots::SlotSet;

@@ -57,7 +57,14 @@ mod tests {
     #[test]
     fn missing_commands_are_found() {
         let found = |line: &str| is_absent(&line.split(' ').map(str::as_bytes).collect::<Vec<_>>());
-        for line in ["cluster syncslots", "clusterscan", "cluster nope", "cluster|syncslots", "fcall|x", "nosuch"] {
+        for line in [
+            "cluster syncslots",
+            "clusterscan",
+            "cluster nope",
+            "cluster|syncslots",
+            "fcall|x",
+            "nosuch",
+        ] {
             assert!(!found(line), "{line}");
         }
     }

@@ -71,7 +71,9 @@ fn request_in_transaction(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Ve
     let plan = plan_of(cx, &map, me, verb)?;
     match (verb, &plan.requests[..]) {
         (Verb::DelSlots | Verb::DelSlotsRange, [NodeRequest::DeleteSlots(slots)])
-            if slots.iter().all(|slot| topology.map.owner(slot).is_some_and(|node| node.id != me)) =>
+            if slots
+                .iter()
+                .all(|slot| topology.map.owner(slot).is_some_and(|node| node.id != me)) =>
         {
             driver.release(client, slots);
         }

@@ -511,7 +511,14 @@ static SUBCOMMANDS: [ServerCommand; 34] = [
         NOTHING,
         Spec {
             flags: CHANGE,
-            ..spec("syncslots", -3, CHANGE, "9.0.0", "Moves keys between nodes: not for clients.", "")
+            ..spec(
+                "syncslots",
+                -3,
+                CHANGE,
+                "9.0.0",
+                "Moves keys between nodes: not for clients.",
+                "",
+            )
         },
         change::sync_slots,
     ),

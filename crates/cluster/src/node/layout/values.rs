@@ -426,8 +426,12 @@ mod tests {
 
     #[test]
     fn handovers_failovers_and_leases_read_back() {
-        let mut value =
-            HandoverValue { from: some_id(1), to: Some(some_id(2)), slots: SlotSet::full(), copy: None };
+        let mut value = HandoverValue {
+            from: some_id(1),
+            to: Some(some_id(2)),
+            slots: SlotSet::full(),
+            copy: None,
+        };
         check(&value, &value.encode(), HandoverValue::parse);
         for phase in [CopyPhase::Copying, CopyPhase::Final, CopyPhase::Moved, CopyPhase::Failed] {
             value.copy = Some(Copying { from_epoch: 7, to_epoch: 8, phase });

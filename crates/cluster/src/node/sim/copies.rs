@@ -11,7 +11,8 @@ impl World {
     /// An operator's MIGRATESLOTS at the owner.
     pub fn order_copy(&mut self, slots: SlotSet, to: usize) {
         let truth = &self.store.truth;
-        let owns = |id: &&_| truth.slots_of(**id).is_some_and(|own| slots.iter().all(|s| own.contains(s)));
+        let owns =
+            |id: &&_| truth.slots_of(**id).is_some_and(|own| slots.iter().all(|s| own.contains(s)));
         let Some(owner) = truth.shards.keys().find(owns) else { return };
         let primary = truth.shards[owner].value.primary;
         let owner = self.current.iter().copied().find(|pid| self.processes[*pid].member == primary);

@@ -3,8 +3,8 @@
 use super::process::{Log, Process};
 use super::store::Store;
 use crate::id::{NodeId, ShardId};
-use crate::node::layout::HandoverId;
 use crate::node::action::{Duty, Member, Ms, OpId, Operation, Outcome, Revision};
+use crate::node::layout::HandoverId;
 use crate::node::{Action, Change, Entry, LeaseId, Node, NodeRequest, RequestId, Settings};
 use crate::slots::Slot;
 use std::cmp::Reverse;
