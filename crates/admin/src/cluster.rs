@@ -140,7 +140,7 @@ pub fn apply(srv: &Server, config: &Config, changed: &[Id]) {
 }
 
 /// Takes the slots over that have keys and no owner, after files were loaded. They may come from a server without cluster mode.
-/// Must come before clients may write.
+/// Must come before clients may write. With a store, the slots are only logged: another node may have newer keys of them.
 ///
 /// # Errors
 /// The map can't be written.
@@ -152,7 +152,12 @@ pub fn take_over_slots_with_keys(srv: &'static Server) -> Result<(), Failure> {
     let config = srv.config();
     let topology = srv.nodes.cluster.topology();
     let slots = slots_without_owner(srv, &topology);
-    if slots.is_empty() || !topology.routes.is_primary() || srv.nodes.cluster.has_store() {
+    let Some(first) = slots.first().filter(|_| topology.routes.is_primary()) else { return Ok(()) };
+    if srv.nodes.cluster.has_store() {
+        log_warning!(
+            "I have keys of {} slots without an owner, from slot {first} on.",
+            slots.len()
+        );
         return Ok(());
     }
     let mut map = topology.map.clone();

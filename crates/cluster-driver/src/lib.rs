@@ -128,6 +128,11 @@ impl Driver {
         let _ = self.became_ready.wait_timeout_while(is_ready, limit, |is_ready| !*is_ready);
     }
 
+    /// Whether this node has seen the map of the store.
+    pub fn is_ready(&self) -> bool {
+        *self.is_ready.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
     /// This node shows the map of the store.
     fn set_ready(&self) {
         *self.is_ready.lock().unwrap_or_else(|p| p.into_inner()) = true;

@@ -60,6 +60,22 @@ impl Thread {
         }
         self.check_drains();
         self.driver.follow_moves();
+        self.begin_again();
+    }
+
+    /// A node that has left its shard while it loaded a copy begins again without data.
+    fn begin_again(&self) {
+        let srv = self.driver.srv;
+        if !self.driver.machine().node().has_lost_data() {
+            return;
+        }
+        // The end of the load drops what was loaded.
+        let has_keys = (0..srv.ks.databases()).any(|db| srv.ks.counts(db).0 > 0);
+        let is_settled = hub(srv).lock().pending.is_empty() && !srv.persistence.loading.is_on();
+        if is_settled && !has_keys {
+            let offset = hub_offset(self.driver);
+            self.driver.pass(|event| event.node.data_at(event.now, offset, None, event.out));
+        }
     }
 
     /// Takes the actions that wait. Advances the time when a tick is due.

@@ -127,7 +127,12 @@ impl<'a> View<'a> {
 
     /// Whether clients may read from a replica.
     fn serves_reads(&self, node: &Node) -> bool {
-        node.health != Health::Failed && self.offset_of(node) != 0
+        node.health != Health::Failed && self.has_data(node)
+    }
+
+    /// Whether a replica has a copy of its primary's data, as far as this node knows.
+    fn has_data(&self, node: &Node) -> bool {
+        self.offset_of(node) != 0 || node.has_data
     }
 
     /// A node's position in the stream.
@@ -175,7 +180,7 @@ impl<'a> View<'a> {
     pub fn health(&self, node: &Node) -> &'static str {
         match node.health {
             Health::Failed => "fail",
-            _ if !node.is_primary() && self.offset_of(node) == 0 => "loading",
+            _ if !node.is_primary() && !self.has_data(node) => "loading",
             _ => "online",
         }
     }

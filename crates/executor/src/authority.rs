@@ -3,7 +3,7 @@
 //! | when | function |
 //! |---|---|
 //! | before a command with one key, on a primary | [`begin_fast`] |
-//! | before any other command | [`begin`] |
+//! | before any other command | [`check`], [`begin`] |
 //! | a message on a shard channel is appended before a reply | [`note_message`] |
 //! | before its reply leaves | [`Server::may_acknowledge`](weft_state::server::Server::may_acknowledge), in `io/worker/authority.rs` |
 //!
@@ -91,8 +91,32 @@ fn is_of_replica(
             || find_slot(session, cmd, request.args) == AskedSlot::None)
 }
 
+/// Whether this node follows a primary. A primary that has restarted replicates none, and serves nothing until it leads again.
 fn is_replica(srv: &Server) -> bool {
-    srv.attention.load(Ordering::Relaxed) & attention::REPLICA != 0
+    let is_primary_by_map =
+        || srv.nodes.cluster.current().0.is_some_and(|topology| topology.routes.is_primary());
+    srv.attention.load(Ordering::Relaxed) & attention::REPLICA != 0 && !is_primary_by_map()
+}
+
+/// Refuses a request that needs authority which this node doesn't have. It comes before the errors of a replica: those would be
+/// wrong on a primary that has restarted.
+///
+/// # Errors
+/// CLUSTERDOWN
+#[cold]
+pub fn check(
+    core: &Core,
+    session: &Session,
+    request: &Request<'_>,
+    cmd: &Cmd,
+) -> Result<(), Error> {
+    let authority = &core.srv.nodes.cluster.authority;
+    match needs_authority(core.srv, session, request, cmd)
+        && !authority.lasts(core.srv.mono_ms_at(core.last_tick))
+    {
+        true => Err(DOWN),
+        false => Ok(()),
+    }
 }
 
 /// Whether this server may acknowledge only as long as it holds a lease.

@@ -68,8 +68,18 @@ impl Published {
         Published { tail, direct: None, matched: Vec::new() }
     }
 
-    pub fn set_direct(&mut self, head: &'static [u8], ids: Ids) {
-        self.direct = Some((head, ids));
+    /// Adds receivers of the message as one of the channel. A client that is already among them gets it once.
+    pub fn add_direct(&mut self, head: &'static [u8], ids: &Ids) {
+        let Some((_, all)) = &mut self.direct else {
+            self.direct = Some((head, ids.clone()));
+            return;
+        };
+        let new: Vec<u64> = ids.iter().filter(|id| all.binary_search(id).is_err()).copied().collect();
+        if !new.is_empty() {
+            let all = Arc::make_mut(all);
+            all.extend(new);
+            all.sort_unstable();
+        }
     }
 
     pub fn add_matched(&mut self, head: Arc<[u8]>, ids: Ids) {
@@ -168,7 +178,7 @@ mod tests {
     #[test]
     fn both_protocols_and_both_forms() {
         let mut published = Published::new(tail(b"news", b"hello"));
-        published.set_direct(MESSAGE, Arc::new(vec![2, 7]));
+        published.add_direct(MESSAGE, &Arc::new(vec![2, 7]));
         published.add_matched(pattern_head(b"n*"), Arc::new(vec![7]));
         let shown = |client, proto| {
             let mut reply = Reply::new(proto);
@@ -192,5 +202,17 @@ mod tests {
         part.write(Proto::Resp2, &mut reply);
         assert_eq!(Arc::strong_count(&published.tail), 3);
         assert!(reply.capacity() < SHARE_FROM);
+    }
+
+    #[test]
+    fn receiver_of_several_names_gets_a_direct_message_once() {
+        let mut published = Published::new(tail(b"news", b"hello"));
+        let shared = Arc::new(vec![3, 7]);
+        published.add_direct(MESSAGE, &shared);
+        published.add_direct(MESSAGE, &Arc::new(vec![3]));
+        assert!(published.only().is_some_and(|(_, ids)| Arc::ptr_eq(ids, &shared)));
+        published.add_direct(MESSAGE, &Arc::new(vec![1, 7, 9]));
+        let ids = published.only().map(|(_, ids)| ids.to_vec());
+        assert_eq!((ids, &shared[..]), (Some(vec![1, 3, 7, 9]), &[3, 7][..]));
     }
 }

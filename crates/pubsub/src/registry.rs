@@ -22,9 +22,10 @@ use crate::message;
 use crate::message::{Ids, Published};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt::Debug;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use weft_base::glob;
 use weft_memory::size_class::{heap, map_entry};
 use weft_resp::Blob;
@@ -48,7 +49,7 @@ pub fn at_once(names: usize) -> usize {
 }
 
 /// The kinds of subscriptions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     Channel = 0,
     Shard = 1,
@@ -94,6 +95,22 @@ pub trait Post {
     fn ring(&self, thread: usize);
     /// Whether the thread's mailbox is full.
     fn is_crowded(&self, thread: usize) -> bool;
+}
+
+/// The copies of a message that a client gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// One for its channel, and one for each pattern that matches.
+    #[default]
+    PerMatch,
+    /// One, as a message of the channel: the client distributes it further.
+    Once,
+}
+
+/// Is notified of names that get their first subscriber, or lose their last one.
+pub trait Listener: Debug + Send + Sync {
+    /// Called with the lock of the name held.
+    fn changed(&self, kind: Kind, name: &Name);
 }
 
 /// Client ids by thread. There are few threads, and every entry has clients.
@@ -227,8 +244,10 @@ struct Pattern {
 }
 
 impl Patterns {
-    fn add(&mut self, name: &[u8], thread: usize, client: u64) -> Name {
-        let at = self.at.get(name).copied().unwrap_or_else(|| {
+    /// Returns the shared name, and whether it is new.
+    fn add(&mut self, name: &[u8], thread: usize, client: u64) -> (Name, bool) {
+        let known = self.at.get(name).copied();
+        let at = known.unwrap_or_else(|| {
             let name: Name = name.into();
             let (head, subscribers) = (message::pattern_head(&name), Subscribers::default());
             self.at.insert(name.clone(), self.all.len());
@@ -237,13 +256,15 @@ impl Patterns {
         });
         let pattern = &mut self.all[at];
         pattern.subscribers.add(thread, client);
-        pattern.name.clone()
+        (pattern.name.clone(), known.is_none())
     }
 
-    fn remove(&mut self, name: &[u8], thread: usize, client: u64) {
-        let Some(at) = self.at.get(name).copied() else { return };
+    /// Returns whether the pattern has lost its last subscriber.
+    fn remove(&mut self, name: &[u8], thread: usize, client: u64) -> bool {
+        let Some(at) = self.at.get(name).copied() else { return false };
         self.all[at].subscribers.remove(thread, client);
-        if self.all[at].subscribers.is_empty() {
+        let is_gone = self.all[at].subscribers.is_empty();
+        if is_gone {
             self.at.remove(name);
             self.all.swap_remove(at);
             give_back(&mut self.at);
@@ -254,6 +275,7 @@ impl Patterns {
                 self.at.insert(moved.name.clone(), at);
             }
         }
+        is_gone
     }
 }
 
@@ -265,6 +287,8 @@ pub struct Registry {
     /// The number of patterns; changed under their lock.
     pattern_count: AtomicUsize,
     hasher: Hasher,
+    delivery: Delivery,
+    listener: OnceLock<Box<dyn Listener>>,
 }
 
 impl Default for Registry {
@@ -274,11 +298,28 @@ impl Default for Registry {
             patterns: RwLock::default(),
             pattern_count: AtomicUsize::new(0),
             hasher: Hasher::default(),
+            delivery: Delivery::default(),
+            listener: OnceLock::new(),
         }
     }
 }
 
 impl Registry {
+    pub fn with_delivery(delivery: Delivery) -> Registry {
+        Registry { delivery, ..Registry::default() }
+    }
+
+    /// Notifies `listener` from now on. Only the first call has an effect.
+    pub fn listen(&self, listener: Box<dyn Listener>) {
+        let _ = self.listener.set(listener);
+    }
+
+    fn notify(&self, kind: Kind, name: &Name) {
+        if let Some(listener) = self.listener.get() {
+            listener.changed(kind, name);
+        }
+    }
+
     fn slot_of(&self, name: &[u8]) -> usize {
         (self.hasher.hash_one(name) >> 32) as usize % PARTS
     }
@@ -346,11 +387,15 @@ impl Registry {
         let mut messages = MessagesByThread::new(message::tail(channel, message));
         let head = if kind == Kind::Shard { message::SHARD_MESSAGE } else { message::MESSAGE };
         for (thread, ids) in direct.iter().flat_map(|s| &s.by_thread) {
-            messages.message_to(*thread).set_direct(head, ids.clone());
+            messages.message_to(*thread).add_direct(head, ids);
         }
         for pattern in matched {
             for (thread, ids) in &pattern.subscribers.by_thread {
-                messages.message_to(*thread).add_matched(pattern.head.clone(), ids.clone());
+                let published = messages.message_to(*thread);
+                match self.delivery {
+                    Delivery::PerMatch => published.add_matched(pattern.head.clone(), ids.clone()),
+                    Delivery::Once => published.add_direct(head, ids),
+                }
             }
         }
         let receivers = messages.all.iter().map(|(_, published)| published.receivers()).sum();
@@ -386,7 +431,11 @@ impl Registry {
             if kind == Kind::Pattern {
                 let mut patterns = self.write_patterns();
                 for (name, shared) in some {
-                    **shared = Some(patterns.add(name, thread, client));
+                    let (name, is_new) = patterns.add(name, thread, client);
+                    if is_new {
+                        self.notify(kind, &name);
+                    }
+                    **shared = Some(name);
                 }
                 self.pattern_count.store(patterns.all.len(), Ordering::Release);
                 continue;
@@ -409,7 +458,11 @@ impl Registry {
     fn unsubscribe_atomically(&self, client: u64, thread: usize, kind: Kind, names: &[Name]) {
         if kind == Kind::Pattern {
             let mut patterns = self.write_patterns();
-            names.iter().for_each(|name| patterns.remove(name, thread, client));
+            for name in names {
+                if patterns.remove(name, thread, client) {
+                    self.notify(kind, name);
+                }
+            }
             return self.pattern_count.store(patterns.all.len(), Ordering::Release);
         }
         let mut locked = self.lock_parts(names.iter().map(|name| &name[..]));
@@ -452,6 +505,36 @@ impl Registry {
             patterns.remove(name, from, client);
         }
         Moment { _parts: locked, _patterns: patterns }
+    }
+
+    /// The first full mailbox among those that would get a message on `channel` now. O(patterns).
+    pub fn full_mailbox(
+        &self,
+        kind: Kind,
+        channel: &[u8],
+        threads: &impl Post,
+    ) -> Option<MailboxFull> {
+        let slot = &self.slots[self.slot_of(channel)];
+        let matches = kind == Kind::Channel && self.pattern_count.load(Ordering::Acquire) > 0;
+        if !matches && slot.names.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let part = slot.lock();
+        let direct = part.get(kind, channel).and_then(|s| s.first_full_mailbox(threads));
+        if direct.is_some() || !matches {
+            return direct;
+        }
+        let patterns = self.read_patterns();
+        let mut matched = patterns.all.iter().filter(|p| glob::matches(&p.name, channel, false));
+        matched.find_map(|pattern| pattern.subscribers.first_full_mailbox(threads))
+    }
+
+    /// Whether `name` has subscribers.
+    pub fn has(&self, kind: Kind, name: &[u8]) -> bool {
+        match kind {
+            Kind::Pattern => self.read_patterns().at.contains_key(name),
+            Kind::Channel | Kind::Shard => self.subscribers(kind, name) > 0,
+        }
     }
 
     /// The number of subscribers of `channel` by its name.
@@ -520,25 +603,35 @@ impl LockedParts<'_> {
     }
 
     fn add(&mut self, kind: Kind, name: &[u8], thread: usize, client: u64) -> Name {
+        let registry = self.registry;
         let (slot, part) = self.part(name);
         let names = part.names_mut(kind);
         let shared = match names.get_key_value(name) {
             Some((shared, _)) => shared.clone(),
             None => name.into(),
         };
-        names.entry(shared.clone()).or_default().add(thread, client);
+        let subscribers = names.entry(shared.clone()).or_default();
+        let is_new = subscribers.is_empty();
+        subscribers.add(thread, client);
         slot.names.store(part.len(), Ordering::Release);
+        if is_new {
+            registry.notify(kind, &shared);
+        }
         shared
     }
 
     fn remove(&mut self, kind: Kind, name: &[u8], thread: usize, client: u64) {
+        let registry = self.registry;
         let (slot, part) = self.part(name);
         let names = part.names_mut(kind);
         if let Some(subscribers) = names.get_mut(name) {
             subscribers.remove(thread, client);
             if subscribers.is_empty() {
-                names.remove(name);
+                let removed = names.remove_entry(name);
                 give_back(names);
+                if let Some((name, _)) = removed {
+                    registry.notify(kind, &name);
+                }
             }
         }
         slot.names.store(part.len(), Ordering::Release);

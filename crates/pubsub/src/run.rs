@@ -104,7 +104,7 @@ mod tests {
 
     fn to(ids: &Ids, text: &[u8]) -> Box<Published> {
         let mut published = Published::new(tail(b"c", text));
-        published.set_direct(MESSAGE, ids.clone());
+        published.add_direct(MESSAGE, ids);
         Box::new(published)
     }
 
@@ -120,7 +120,7 @@ mod tests {
         assert!(run.add(both).is_err());
         assert!(run.add(to(&many, &[b'x'; 4096])).is_err());
         let mut shard = Published::new(tail(b"c", b"d"));
-        shard.set_direct(SHARD_MESSAGE, many.clone());
+        shard.add_direct(SHARD_MESSAGE, &many);
         assert!(run.add(Box::new(shard)).is_ok());
         assert!(run.together().is_some_and(|ids| Arc::ptr_eq(ids, &many)));
         let numbers: Vec<u64> = run.each().map(|(number, _)| number).collect();

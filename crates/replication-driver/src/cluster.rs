@@ -4,12 +4,11 @@
 //! asks and informs it by [`ShardMember`], while it holds the mutex of the hub. So no caller of the
 //! methods here may hold a lock that an implementation of that trait takes.
 
-use crate::{Hub, hub, settings};
+use crate::{Hub, hub, pass_event, settings};
 use weft_cluster::ShardId;
 use weft_cluster::node::Revision;
 use weft_keyspace::ExecContext;
-pub use weft_replication::cluster::ShardMember;
-pub use weft_replication::node::{Cluster, ShardPrimary};
+pub use weft_replication::cluster::{Cluster, ShardMember, ShardPrimary};
 use weft_replication::{Action, Ms, Node, Position};
 use weft_state::server::Server;
 
@@ -53,12 +52,17 @@ impl Hub {
         change(srv, |node, now, out| node.hold(now, out));
     }
 
-    /// Reports everything written before this call to the shard ([`ShardMember::written`]), and
-    /// returns the end of the stream.
+    /// Reports everything written before this call to the shard ([`ShardMember::written`]), asks
+    /// replicas to acknowledge it, and returns the end of the stream.
     pub fn report_written(&self, srv: &'static Server) -> u64 {
         let mut state = self.up_to_date(srv);
-        state.node.report_position();
-        state.node.stream().offset()
+        pass_event(srv, &mut state, |node, now, out| {
+            node.request_acks(now, out);
+            node.report_position();
+        });
+        let end = state.node.stream().offset();
+        self.finish(srv, state);
+        end
     }
 }
 

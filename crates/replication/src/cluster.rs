@@ -4,8 +4,9 @@
 //! replica asks for data, and every link ends when the duty of either server changes. So no stream
 //! of an earlier epoch is applied.
 
+use std::sync::Arc;
 use weft_base::num::parse_i64;
-use weft_cluster::node::{Member, Revision};
+use weft_cluster::node::{Duty, Member, Revision};
 use weft_cluster::{NodeId, ShardId};
 use weft_resp::append_request;
 
@@ -41,6 +42,32 @@ pub trait ShardMember: Send + Sync {
 
     /// This primary has written up to this offset: once a tick, and when the driver asks for it.
     fn written(&self, offset: u64);
+}
+
+/// This server as a member of a shard.
+#[derive(Clone)]
+pub struct Cluster {
+    pub me: Member,
+    pub shard: Arc<dyn ShardMember>,
+}
+
+/// The membership with the present duty.
+pub(crate) struct Membership {
+    pub me: Member,
+    pub shard: Arc<dyn ShardMember>,
+    pub duty: Duty,
+    /// The last reported end of the written stream, or of the received one.
+    pub reported: Option<u64>,
+}
+
+/// The primary to follow, by the map of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardPrimary {
+    pub host: String,
+    pub port: u16,
+    pub node: NodeId,
+    pub shard: ShardId,
+    pub epoch: Revision,
 }
 
 /// The first words of a replica: `REPLCONF weft-cluster SHARD EPOCH NODE INCARNATION`.

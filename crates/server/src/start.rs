@@ -222,6 +222,9 @@ fn serve(
         hub(srv).go_on(srv, None);
         join_cluster(srv).map_err(failed)?;
     }
+    if weft_cluster_driver::driver(srv).is_some() {
+        weft_cluster_links::begin(srv).map_err(failed)?;
+    }
     threads::start_prepared(srv, listeners).map_err(failed)?;
     if let Some(log) = log {
         let position = weft_durability::aof::start::load_at_start(srv, log)?;

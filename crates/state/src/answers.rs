@@ -38,6 +38,8 @@ pub struct ReplyBounds {
     upto: AtomicU64,
     /// By [`Bound`].
     bounds: Mutex<[u64; 3]>,
+    /// Replies of reads depend on all earlier units, too.
+    holds_reads: AtomicBool,
     /// I/O threads that withhold replies.
     withholding: Box<[AtomicBool]>,
     /// Memory of the unread part of the log at the last check (bytes).
@@ -49,6 +51,7 @@ impl Default for ReplyBounds {
         ReplyBounds {
             upto: AtomicU64::new(NONE),
             bounds: Mutex::new([NONE; 3]),
+            holds_reads: AtomicBool::new(false),
             withholding: (0..MAX_IO_THREADS).map(|_| AtomicBool::new(false)).collect(),
             unread: AtomicU64::new(0),
         }
@@ -64,6 +67,18 @@ impl ReplyBounds {
     #[inline]
     pub fn may_send(&self, unit: u64) -> bool {
         unit <= self.upto.load(Ordering::Acquire)
+    }
+
+    /// Whether the reply of a read depends on all units before it. A quorum wants that: a write that was not confirmed may be lost,
+    /// and a client that has seen it must not have acted on it.
+    #[inline]
+    pub fn holds_reads(&self) -> bool {
+        self.holds_reads.load(Ordering::Relaxed)
+    }
+
+    /// Sets what [`ReplyBounds::holds_reads`] returns.
+    pub fn set_holds_reads(&self, on: bool) {
+        self.holds_reads.store(on, Ordering::SeqCst);
     }
 
     /// The largest unit whose reply may be sent, with sequentially consistent ordering.

@@ -125,6 +125,8 @@ pub struct PushTarget {
     tracker: OnceLock<Arc<Tracker>>,
     /// Another client redirects its invalidation messages to this one.
     pub is_redirected_to: AtomicBool,
+    /// The link of another node of the cluster ([`crate::node_links`]).
+    pub is_node_link: AtomicBool,
 }
 
 /// Options of the client, as CLIENT LIST shows them.

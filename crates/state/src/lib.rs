@@ -21,6 +21,7 @@
 //! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
 //! * [`cluster`] - the map of the cluster, and the routes that follow from it; [`authority`]: until when this node may
 //!   acknowledge
+//! * [`node_links`] - links between the nodes of a cluster
 //! * [`tls`] - certificates and keys in use
 //! * [`version`] - version and commit of this build
 
@@ -51,6 +52,7 @@ pub mod latency;
 pub mod listening;
 pub mod logged;
 pub mod mailbox;
+pub mod node_links;
 pub mod nodes_file;
 pub mod offload;
 pub mod packed_requests;

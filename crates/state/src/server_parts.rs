@@ -1,16 +1,18 @@
 //! Groups of the server's state.
 
 use crate::bio::Bio;
-use crate::clients::{Clients, Tracking};
+use crate::clients::{ClientShared, Clients, Tracking};
 use crate::cluster::ClusterState;
 use crate::defrag_state::Defrag;
+use crate::node_links::NodeLinks;
 use crate::pause::ClientPause;
 use crate::replication_status::ReplicationStatus;
 use crate::unauthenticated::Unauthenticated;
 use crate::upkeep::{ClientEviction, Watchdog};
 use crate::waiting::WaitQueues;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use weft_pubsub::registry::Registry;
 
 /// Clients, and the queues and registries that they are in.
 #[derive(Default)]
@@ -22,9 +24,21 @@ pub struct ClientState {
     pub eviction: ClientEviction,
     /// Clients in MONITOR: id and thread.
     pub monitors: Mutex<Vec<(u64, usize)>>,
-    pub pubsub: weft_pubsub::registry::Registry,
+    pub pubsub: Registry,
+    /// Links between the nodes of a cluster.
+    pub links: NodeLinks,
     pub tracking: Tracking,
     pub pause: ClientPause,
+}
+
+impl ClientState {
+    /// The registry with the subscriptions of this client. Those of other nodes are kept apart: they don't count as receivers.
+    pub fn registry_of(&self, client: &ClientShared) -> &Registry {
+        match client.pushes.is_node_link.load(Ordering::Relaxed) {
+            true => &self.links.registry,
+            false => &self.pubsub,
+        }
+    }
 }
 
 /// This server and the others that it works with.

@@ -80,6 +80,6 @@ impl<O: Owner> Drop for Detached<O> {
             unsafe { segment.retire() };
         }
         // SAFETY: the root is unlinked and not used after this.
-        unsafe { self.root.retire() };
+        unsafe { self.root.retire_all() };
     }
 }

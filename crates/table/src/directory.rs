@@ -31,12 +31,14 @@
 use std::alloc::{Layout, alloc, handle_alloc_error};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::groups::{GROUP_BITS, GROUPS, group_of};
 use crate::segment::SegmentWord;
 
-/// The largest global depth: scan cursors hold 32 bits of prefix.
-pub(crate) const MAX_DEPTH: u32 = 32;
+/// The largest global depth. Scan cursors hold 32 bits of prefix, and the root 5 bits of depth.
+pub(crate) const MAX_DEPTH: u32 = 31;
 
 const DEPTH_SHIFT: u32 = 58;
+const FOREST: usize = 1 << 63;
 const ADDRESS_MASK: usize = (1 << 47) - 1;
 const LINE: usize = 64;
 
@@ -67,10 +69,16 @@ impl Root {
         self.0.is_null()
     }
 
-    /// Global depth.
+    /// Global depth; that of groups in a forest.
     #[inline(always)]
     pub(crate) fn depth(self) -> u32 {
-        (self.0.addr() >> DEPTH_SHIFT) as u32
+        (self.0.addr() >> DEPTH_SHIFT) as u32 & MAX_DEPTH
+    }
+
+    /// Whether the words are roots of groups.
+    #[inline(always)]
+    pub(crate) fn is_forest(self) -> bool {
+        self.0.addr() & FOREST != 0
     }
 
     /// Allocates a directory whose word `i` is `word(i)`.
@@ -80,19 +88,15 @@ impl Root {
     /// If `depth` is zero or above [`MAX_DEPTH`].
     pub(crate) fn directory(depth: u32, mut word: impl FnMut(usize) -> SegmentWord) -> Root {
         assert!((1..=MAX_DEPTH).contains(&depth), "directory deeper than any good hash makes it");
-        let layout = layout(depth);
-        // SAFETY: the size is not zero.
-        let block = unsafe { alloc(layout) };
-        if block.is_null() {
-            handle_alloc_error(layout);
-        }
-        let words: *mut AtomicPtr<u8> = block.cast();
-        for i in 0..1 << depth {
-            // SAFETY: the block has room for 2^depth words.
-            unsafe { words.add(i).write(AtomicPtr::new(word(i).into_raw())) };
-        }
-        assert!(block.addr() & !ADDRESS_MASK == 0, "a directory's address must be below 2^47");
+        let block = allocate(depth, |i| word(i).into_raw());
         Root(block.map_addr(|address| address | (depth as usize) << DEPTH_SHIFT))
+    }
+
+    /// Allocates a forest in which the root of group `i` is `root(i)`.
+    pub(crate) fn forest(mut root: impl FnMut(usize) -> Root) -> Root {
+        let block = allocate(GROUP_BITS, |i| root(i).into_raw());
+        let depth = (GROUP_BITS as usize) << DEPTH_SHIFT;
+        Root(block.map_addr(|address| address | depth | FOREST))
     }
 
     /// The index in the directory for a hash. Only for depths above zero.
@@ -122,11 +126,17 @@ impl Root {
     ///
     /// # Safety
     ///
-    /// The directory is not freed during the call.
+    /// The directory, and those of its groups, are not freed during the call.
     #[inline(always)]
     pub(crate) unsafe fn locate(self, hash: u64, order: Ordering) -> SegmentWord {
-        if self.depth() == 0 {
-            return SegmentWord::from_raw(self.0);
+        // Negative in a forest: one comparison finds both exceptions.
+        let depth = self.0.addr().cast_signed() >> DEPTH_SHIFT;
+        if depth <= 0 {
+            if depth == 0 {
+                return SegmentWord::from_raw(self.0);
+            }
+            // SAFETY: the caller's contract.
+            return unsafe { self.locate_in_forest(hash, order) };
         }
         // SAFETY: the directory lives (contract). The index is a hash of 64 bits, shifted right by
         // 64 - depth: it is below 2^depth.
@@ -134,38 +144,75 @@ impl Root {
         SegmentWord::from_raw(word.load(order))
     }
 
-    /// Every segment once, in the order of prefixes; none in an empty table. Reads only the words
-    /// of the directory.
+    /// # Safety
+    ///
+    /// As for [`Root::locate`], and this is a forest.
+    #[inline(never)]
+    unsafe fn locate_in_forest(self, hash: u64, order: Ordering) -> SegmentWord {
+        // SAFETY: the directory lives (contract).
+        let root = Root(unsafe { self.words() }[group_of(hash)].load(order));
+        if root.depth() == 0 {
+            return SegmentWord::from_raw(root.0);
+        }
+        // SAFETY: the directory lives (contract).
+        let word = &unsafe { root.words() }[root.index(hash << GROUP_BITS)];
+        SegmentWord::from_raw(word.load(order))
+    }
+
+    /// The root of a group in a forest.
     ///
     /// # Safety
     ///
-    /// The directory is not freed during `'a` and its words do not change.
-    pub(crate) unsafe fn segments<'a>(self) -> impl Iterator<Item = SegmentWord> + 'a {
-        let single = (self.depth() == 0).then_some(SegmentWord::from_raw(self.0));
+    /// The directory is not freed during the call.
+    pub(crate) unsafe fn group(self, group: usize) -> Root {
+        debug_assert!(self.is_forest());
         // SAFETY: the caller's contract.
-        let words = unsafe { self.words::<'a>() };
-        let words = words.iter().map(|word| SegmentWord::from_raw(word.load(Ordering::Relaxed)));
+        Root(unsafe { self.words() }[group].load(Ordering::Relaxed))
+    }
+
+    /// Every segment once, in the order of prefixes; none in an empty table. Reads only the words
+    /// of directories.
+    ///
+    /// # Safety
+    ///
+    /// The directories are not freed during `'a` and their words do not change.
+    pub(crate) unsafe fn segments<'a>(self) -> impl Iterator<Item = SegmentWord> + 'a {
+        let load = |word: &AtomicPtr<u8>| Root(word.load(Ordering::Relaxed));
+        let single = (self.depth() == 0).then_some(self);
+        // SAFETY: the caller's contract.
+        let roots = single.into_iter().chain(unsafe { self.words::<'a>() }.iter().map(load));
+        // The words of a plain directory are segments, that is, roots without a directory.
+        let words = roots.flat_map(move |root| {
+            let single = (root.depth() == 0).then_some(root);
+            // SAFETY: the caller's contract.
+            single.into_iter().chain(unsafe { root.words::<'a>() }.iter().map(load))
+        });
         // Initially null, so that the null of an empty table is skipped.
-        let mut last = SegmentWord::from_raw(std::ptr::null_mut());
-        single.into_iter().chain(words).filter(move |&word| {
-            let new = word != last;
+        let mut last = Root::EMPTY;
+        words.filter_map(move |word| {
+            let is_new = word != last;
             last = word;
-            new
+            is_new.then_some(SegmentWord::from_raw(word.0))
         })
     }
 
-    /// Bytes requested from the allocator for the directory.
+    /// The number of words in the directory.
+    pub(crate) fn len(self) -> usize {
+        if self.depth() == 0 { 0 } else { 1 << self.depth() }
+    }
+
+    /// Bytes requested from the allocator for the directory, without those of groups.
     pub(crate) fn bytes(self) -> usize {
         if self.depth() == 0 { 0 } else { layout(self.depth()).size() }
     }
 
     /// Frees the directory, if there is one, once no planner can see it. Does not touch the
-    /// segments.
+    /// segments, nor directories of groups.
     ///
     /// # Safety
     ///
-    /// The root came from `directory` (or is at depth 0). It is no longer the root of any table, is
-    /// retired only once, and is not used afterwards.
+    /// The root came from `directory` or `forest` (or is at depth 0). It is no longer the root of
+    /// any table or group, is retired only once, and is not used afterwards.
     pub(crate) unsafe fn retire(self) {
         if self.depth() > 0 {
             let block = self.0.map_addr(|root| root & ADDRESS_MASK);
@@ -173,9 +220,43 @@ impl Root {
             unsafe { crate::epoch::retire(block, layout(self.depth())) };
         }
     }
+
+    /// As [`Root::retire`], with the directories of groups.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Root::retire`].
+    pub(crate) unsafe fn retire_all(self) {
+        if self.is_forest() {
+            for group in 0..GROUPS {
+                // SAFETY: the directory lives until it is retired below. Its groups are unlinked
+                // with it.
+                unsafe { self.group(group).retire() };
+            }
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.retire() };
+    }
+}
+
+/// Allocates 2^depth words.
+fn allocate(depth: u32, mut word: impl FnMut(usize) -> *mut u8) -> *mut u8 {
+    let layout = layout(depth);
+    // SAFETY: the size is not zero.
+    let block = unsafe { alloc(layout) };
+    if block.is_null() {
+        handle_alloc_error(layout);
+    }
+    let words: *mut AtomicPtr<u8> = block.cast();
+    for i in 0..1 << depth {
+        // SAFETY: the block has room for 2^depth words.
+        unsafe { words.add(i).write(AtomicPtr::new(word(i))) };
+    }
+    assert!(block.addr() & !ADDRESS_MASK == 0, "a directory's address must be below 2^47");
+    block
 }
 
 fn layout(depth: u32) -> Layout {
-    // At most 2^32 words of 8 bytes.
-    Layout::from_size_align(8 << depth, LINE).expect("a directory is at most 32 GiB")
+    // At most 2^31 words of 8 bytes.
+    Layout::from_size_align(8 << depth, LINE).expect("a directory is at most 16 GiB")
 }

@@ -11,7 +11,7 @@
 
 use std::ops::Range;
 
-use crate::table::Counter;
+use crate::counter::Counter;
 
 /// Leading bits of a hash that are its group.
 pub const GROUP_BITS: u32 = 6;
@@ -40,43 +40,51 @@ pub(crate) fn prefixes_of(group: usize) -> Range<u64> {
 }
 
 /// The numbers of records of each group. One thread changes them: the holder of the table's lock.
-pub(crate) struct Groups([Counter; GROUPS]);
+pub(crate) struct Groups {
+    counts: [Counter; GROUPS],
+    /// Words in the directories of groups.
+    pub(crate) words: Counter,
+}
 
 impl Default for Groups {
     fn default() -> Self {
-        Groups([const { Counter::new() }; GROUPS])
+        Groups { counts: [const { Counter::new() }; GROUPS], words: Counter::new() }
     }
 }
 
 impl Groups {
     pub(crate) fn len(&self, group: usize) -> usize {
-        self.0[group].get()
+        self.counts[group].get()
     }
 
     pub(crate) fn add(&self, hash: u64) {
-        self.0[group_of(hash)].add(1);
+        self.counts[group_of(hash)].add(1);
     }
 
     pub(crate) fn sub(&self, hash: u64) {
-        self.0[group_of(hash)].sub(1);
+        self.counts[group_of(hash)].sub(1);
     }
 
     pub(crate) fn clear(&self) {
-        self.0.iter().for_each(|count| count.set(0));
+        self.all().for_each(|count| count.set(0));
     }
 
     pub(crate) fn swap(&self, other: &Groups) {
-        for (a, b) in self.0.iter().zip(&other.0) {
+        for (a, b) in self.all().zip(other.all()) {
             let value = a.get();
             a.set(b.get());
             b.set(value);
         }
     }
 
+    fn all(&self) -> impl Iterator<Item = &Counter> {
+        self.counts.iter().chain([&self.words])
+    }
+
     /// The group of the record number `at`, if records are numbered by groups. `at` must be less
     /// than their number.
     pub(crate) fn group_at(&self, mut at: usize) -> usize {
-        for (group, count) in self.0.iter().enumerate() {
+        for (group, count) in self.counts.iter().enumerate() {
             match at.checked_sub(count.get()) {
                 Some(rest) => at = rest,
                 None => return group,

@@ -68,6 +68,7 @@
 //! [`Table::plan_bucket`] and [`Table::plan_record`]. `table.rs` explains why that is sound.
 
 mod borrow;
+mod counter;
 mod detached;
 mod directory;
 mod draft;

@@ -11,6 +11,8 @@
 //! Otherwise it is rebuilt smaller. The directory is halved when no segment needs its depth and it
 //! has four words for every segment.
 //!
+//! In a forest (`directory.rs`), the same happens in the directory of a group.
+//!
 //! Every step handles at most two segments, some 300 entries, in a few microseconds. Only doubling
 //! and halving the directory copy more: 8 bytes for every 120 records or so, 16 KiB per million.
 
@@ -18,6 +20,7 @@ use std::sync::atomic::Ordering;
 
 use crate::borrow::RecordRef;
 use crate::directory::Root;
+use crate::groups::{GROUP_BITS, group_of};
 use crate::ops::TableMut;
 use crate::prefetch::prefetch_read;
 use crate::record::Owner;
@@ -62,6 +65,7 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
             merged = true;
         }
         if merged {
+            self.trim_group(hash);
             self.trim_directory();
         }
         let Some((word, segment)) = self.segment(hash) else {
@@ -100,13 +104,39 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
             self.table.set_root(Root::single(segment));
             return;
         }
-        let free_bits = root.depth() - depth;
-        let first = root.index(hash) >> free_bits << free_bits;
-        // SAFETY: the root's directory lives until this thread replaces it.
-        let words = unsafe { root.words() };
-        for word in &words[first..first + (1 << free_bits)] {
-            word.store(segment.into_raw(), Ordering::Release);
+        if root.is_forest() {
+            // SAFETY: the root's directory lives until this thread replaces it.
+            let group = unsafe { root.group(group_of(hash)) };
+            if group.depth() > 0 {
+                self.publish_in_group(hash, depth, segment, group);
+                return;
+            }
         }
+        store(root, hash, depth, segment);
+    }
+
+    /// As [`TableMut::publish`], for a group with a directory.
+    fn publish_in_group(&mut self, hash: u64, depth: u32, segment: SegmentWord, group: Root) {
+        if depth == GROUP_BITS {
+            self.replace_group(hash, Root::single(segment));
+        } else {
+            store(group, hash << GROUP_BITS, depth - GROUP_BITS, segment);
+        }
+    }
+
+    /// Replaces the root of a group in the forest, and frees its directory.
+    fn replace_group(&mut self, hash: u64, new: Root) {
+        let root = self.root();
+        debug_assert!(root.is_forest());
+        // SAFETY: the root's directory lives until this thread replaces it.
+        let word = &unsafe { root.words() }[group_of(hash)];
+        let old = Root::from_raw(word.swap(new.into_raw(), Ordering::AcqRel));
+        if let Some(groups) = &self.table.groups {
+            groups.words.add(new.len());
+            groups.words.sub(old.len());
+        }
+        // SAFETY: no longer the root of the group, and not used any more.
+        unsafe { old.retire() };
     }
 
     /// Replaces a segment with one of another size with the same entries.
@@ -122,10 +152,9 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
     fn split(&mut self, hash: u64, word: SegmentWord, old: Segment<'_>) {
         let depth = old.depth();
         let halves = self.partition(old, depth);
-        if depth == self.root().depth() {
-            self.double_directory();
-        }
-        let deepest = depth + 1 == self.root().depth();
+        self.deepen(hash, depth);
+        let root = self.root();
+        let deepest = !root.is_forest() && depth + 1 == root.depth();
         for (half, bit) in [(halves.zeros(), 0), (halves.ones(), 1)] {
             let new = self.allocate(size_for(half.len()), depth + 1);
             fill(new, half.iter().copied());
@@ -182,7 +211,8 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         }
         let merged = self.allocate(size_for(len), depth - 1);
         fill(merged, segment.words().chain(buddy.words()));
-        let was_deepest = depth == self.root().depth();
+        let root = self.root();
+        let was_deepest = !root.is_forest() && depth == root.depth();
         self.publish(hash, depth - 1, merged);
         self.retire(word);
         self.retire(buddy_word);
@@ -191,24 +221,88 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
         true
     }
 
+    /// Makes the directory deep enough to split a segment of depth `depth`.
+    fn deepen(&mut self, hash: u64, depth: u32) {
+        if !self.root().is_forest() {
+            if depth < self.root().depth() {
+                return;
+            }
+            if self.table.groups.is_none() || depth < GROUP_BITS {
+                self.double_directory();
+                return;
+            }
+            self.make_forest();
+        }
+        if depth < GROUP_BITS {
+            return;
+        }
+        // SAFETY: this is the table's directory.
+        let group = unsafe { self.root().group(group_of(hash)) };
+        if depth - GROUP_BITS == group.depth() {
+            self.replace_group(hash, doubled(group));
+        }
+    }
+
+    fn make_forest(&mut self) {
+        let old = self.root();
+        debug_assert_eq!(old.depth(), GROUP_BITS);
+        // SAFETY: this is the table's directory until `set_root` below.
+        let words = unsafe { old.words() };
+        // Not in place: planners that have read the old root expect segments in its words.
+        self.table.set_root(Root::forest(|i| Root::single(load(words, i))));
+        self.table.deepest.set(0);
+        // SAFETY: no longer the table's root, and not used any more.
+        unsafe { old.retire() };
+    }
+
     fn double_directory(&mut self) {
         let old = self.root();
-        let new = if old.depth() == 0 {
-            let only = SegmentWord::from_raw(old.into_raw());
-            Root::directory(1, |_| only)
-        } else {
-            // SAFETY: this is the table's directory until `set_root` below.
-            let words = unsafe { old.words() };
-            Root::directory(old.depth() + 1, |i| load(words, i / 2))
-        };
+        let new = doubled(old);
         self.table.deepest.set(0);
         self.table.set_root(new);
         // SAFETY: no longer the table's root, and not used any more.
         unsafe { old.retire() };
     }
 
-    /// Halves the directory while it is much too large.
+    /// Halves the directory of a group while it is much too large. O(words of it).
+    fn trim_group(&mut self, hash: u64) {
+        while self.root().is_forest() {
+            // SAFETY: this is the table's directory.
+            let old = unsafe { self.root().group(group_of(hash)) };
+            // SAFETY: the directory of the group lives until this thread replaces it, below.
+            let words = unsafe { old.words() };
+            let is_pair = |i: usize| load(words, 2 * i) == load(words, 2 * i + 1);
+            let may_halve = old.depth() > 1 && (0..words.len() / 2).all(is_pair);
+            let is_first = |i: &usize| *i == 0 || load(words, *i) != load(words, i - 1);
+            if !may_halve || (0..words.len()).filter(is_first).count() * HALVE_RATIO > words.len() {
+                return;
+            }
+            self.replace_group(hash, Root::directory(old.depth() - 1, |i| load(words, 2 * i)));
+        }
+    }
+
+    /// Turns a forest into a directory, unless a group has a directory. Returns whether it did.
+    fn flatten(&mut self) -> bool {
+        let old = self.root();
+        // SAFETY: this is the table's directory until `set_root` below.
+        let words = unsafe { old.words() };
+        if words.iter().any(|word| Root::from_raw(word.load(Ordering::Relaxed)).depth() > 0) {
+            return false;
+        }
+        let new = Root::directory(GROUP_BITS, |i| load(words, i));
+        self.table.deepest.set(deepest(new));
+        self.table.set_root(new);
+        // SAFETY: no longer the table's root, and not used any more.
+        unsafe { old.retire() };
+        true
+    }
+
+    /// Turns a forest without directories of groups into a directory, and halves the directory
+    /// while it is much too large.
     fn trim_directory(&mut self) {
+        if self.root().is_forest() && !self.flatten() {
+            return;
+        }
         loop {
             let old = self.root();
             let segments = self.table.segments.get();
@@ -229,6 +323,28 @@ impl<'t, O: Owner, H: KeyHasher> TableMut<'t, O, H> {
             // SAFETY: no longer the table's root, and not used any more.
             unsafe { old.retire() };
         }
+    }
+}
+
+/// A directory twice as large, with the segments of `root`.
+fn doubled(root: Root) -> Root {
+    if root.depth() == 0 {
+        let only = SegmentWord::from_raw(root.into_raw());
+        return Root::directory(1, |_| only);
+    }
+    // SAFETY: the callers replace and retire the directory afterwards.
+    let words = unsafe { root.words() };
+    Root::directory(root.depth() + 1, |i| load(words, i / 2))
+}
+
+/// Enters a segment into a directory, for all hashes that share `depth` bits with `hash`.
+fn store(root: Root, hash: u64, depth: u32, segment: SegmentWord) {
+    let free_bits = root.depth() - depth;
+    let first = root.index(hash) >> free_bits << free_bits;
+    // SAFETY: the directory lives until the caller, the holder of the lock, replaces it.
+    let words = unsafe { root.words() };
+    for word in &words[first..first + (1 << free_bits)] {
+        word.store(segment.into_raw(), Ordering::Release);
     }
 }
 

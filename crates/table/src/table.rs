@@ -16,8 +16,9 @@
 //! A planner that loses the race only prefetches the wrong line.
 
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::counter::Counter;
 use crate::detached::Detached;
 use crate::directory::Root;
 use crate::epoch::Guard;
@@ -45,43 +46,6 @@ pub trait KeyHasher: Copy {
     #[inline(always)]
     fn is_grouped(&self) -> bool {
         false
-    }
-}
-
-/// A counter that one thread writes and others may read. 32 bits suffice for all counts of a table:
-/// 2^32 records would take more than 256 GiB.
-#[derive(Default)]
-pub(crate) struct Counter(AtomicU32);
-
-impl Counter {
-    pub(crate) const fn new() -> Self {
-        Counter(AtomicU32::new(0))
-    }
-
-    #[inline(always)]
-    pub(crate) fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed) as usize
-    }
-
-    /// # Panics
-    ///
-    /// If `value` has more than 32 bits.
-    #[inline(always)]
-    pub(crate) fn set(&self, value: usize) {
-        let value = u32::try_from(value).expect("a table counts up to 2^32");
-        self.0.store(value, Ordering::Relaxed);
-    }
-
-    /// Not one atomic step: only the holder of the lock calls it.
-    #[inline(always)]
-    pub(crate) fn add(&self, n: usize) {
-        self.set(self.get() + n);
-    }
-
-    /// See [`Counter::add`].
-    #[inline(always)]
-    pub(crate) fn sub(&self, n: usize) {
-        self.set(self.get() - n);
     }
 }
 
@@ -174,7 +138,8 @@ impl<O: Owner, H: KeyHasher> Table<O, H> {
     /// lock. O(1).
     #[must_use]
     pub fn memory_usage(&self) -> usize {
-        self.root(Ordering::Relaxed).bytes() + self.lines.get() * LINE
+        let words = self.groups.as_ref().map_or(0, |groups| groups.words.get());
+        self.root(Ordering::Relaxed).bytes() + words * size_of::<u64>() + self.lines.get() * LINE
     }
 
     /// The table's hasher.

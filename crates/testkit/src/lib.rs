@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`value`] | all reply types of RESP2 and RESP3, parsed and printed |
 //! | [`client`] | a blocking client over TCP or a Unix socket |
+//! | [`cluster`] | clusters over processes, of Weft or Valkey; proxies whose network fails |
 //! | [`server`] | starts a server on a free loopback port and ends it with the test |
 //! | [`etcd`] | starts etcd, one member or several |
 //! | [`locate`] | finds the server under test and the peers it is compared with |
@@ -29,6 +30,7 @@
 //! be the expected result.
 
 pub mod client;
+pub mod cluster;
 pub mod disk;
 pub mod etcd;
 pub mod faulty;

@@ -12,6 +12,7 @@ use weft_tests::scene::{
     until_in_slow_lane,
 };
 
+const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 const END: &[&str] = &["DEBUG", "CLUSTER-LEASE", "0"];
 const LONG: &[&str] = &["DEBUG", "CLUSTER-LEASE", "600000"];
 const DOWN: &str = "CLUSTERDOWN The cluster is down";
@@ -22,12 +23,16 @@ const MANY: usize = 2500;
 /// A node that serves all slots and has a lease, with one thread unless `args` say otherwise: then the order of what happens
 /// is known.
 fn node(args: &[&str]) -> (Server, Client) {
-    let all = [&["--cluster-enabled", "yes", "--io-threads", "1"], args].concat();
+    let all = [&["--cluster-enabled", "yes", "--io-threads", "1"][..], &DEBUG, args].concat();
     let server = Server::weft(&all);
     let mut admin = client(&server);
     admin.ok(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     admin.ok(LONG);
     (server, admin)
+}
+
+fn holds(admin: &mut Client, key: &str, value: &str) -> bool {
+    admin.cmd(&["GET", key]).bytes() == Some(value.as_bytes())
 }
 
 /// The server closes the connection without a byte.
@@ -258,8 +263,8 @@ fn messages_on_shard_channels_need_the_lease() {
     assert_eq!(admin.cmd(&["SPUBLISH", "c", "in time"]).int(), 1);
     assert_eq!(reply(&mut shard).items()[2].text(), "in time");
     own.hello(3);
-    own.cmd(&["SSUBSCRIBE", "own"]);
-    own.take_pushes();
+    send(&mut own, &["SSUBSCRIBE", "own"]);
+    own.read_frame().expect("a push");
     let mut late = client(&server);
     send_all(&mut late, &[&["SPUBLISH", "c", "late"], &["PUBLISH", "c", "late"], END]);
     is_closed(&mut late);
@@ -279,7 +284,7 @@ fn reply_that_waits_for_the_disk_needs_the_lease_when_it_leaves() {
     for ends in [true, false] {
         let mut late = client(&server);
         send(&mut late, &["SET", "k", "1"]);
-        until("the write has executed", || admin.cmd(&["GET", "k"]).text() == "1");
+        until("the write has executed", || holds(&mut admin, "k", "1"));
         admin.ok(END);
         if !ends {
             admin.ok(LONG);
@@ -309,12 +314,12 @@ fn replies_that_other_threads_write_need_the_lease() {
 
 #[test]
 fn lease_of_a_replica_does_not_matter_for_its_own_data() {
-    let primary = Server::weft(&[]);
-    let port = primary.port().to_string();
-    let replica = Server::weft(&["--replicaof", &format!("127.0.0.1 {port}")]);
+    let primary = Server::weft(&["--repl-diskless-sync-delay", "0"]);
+    let of = format!("127.0.0.1 {}", primary.port());
+    let replica = Server::weft(&[&["--replicaof", &of][..], &DEBUG].concat());
     let mut admin = client(&replica);
     client(&primary).ok(&["SET", "k", "1"]);
-    until("the key is there", || admin.cmd(&["DBSIZE"]).int() == 1);
+    until("the key is there", || admin.cmd(&["DBSIZE"]) == Value::Integer(1));
     admin.ok(END);
     assert_eq!(admin.cmd(&["DBSIZE"]).int(), 1);
     assert_eq!(admin.cmd(&["PUBLISH", "c", "m"]).int(), 0);

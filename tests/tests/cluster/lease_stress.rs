@@ -25,8 +25,18 @@ use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server};
 use weft_tests::env_or;
 
-const OPTIONS: [&str; 6] =
-    ["--cluster-enabled", "yes", "--io-threads", "4", "--io-threads-always-active", "yes"];
+const OPTIONS: [&str; 8] = [
+    "--cluster-enabled",
+    "yes",
+    "--enable-debug-command",
+    "yes",
+    "--io-threads",
+    "4",
+    "--io-threads-always-active",
+    "yes",
+];
+/// Some milliseconds.
+const LONG: &str = "for i = 1, 300000 do end return redis.call('SET', KEYS[1], '1')";
 const WORKERS: usize = 8;
 
 /// The times in which a lease may have lasted, in microseconds from the beginning.
@@ -96,7 +106,7 @@ fn requests(rng: &mut Rng, worker: usize, bytes: &mut Vec<u8>) -> usize {
             encode_into(words, bytes);
             sent += 1;
         };
-        match rng.below(12) {
+        match rng.below(13) {
             0..5 => send(&["SET", &key, "1"]),
             5 => send(&["GET", &key]),
             6 => {
@@ -108,6 +118,8 @@ fn requests(rng: &mut Rng, worker: usize, bytes: &mut Vec<u8>) -> usize {
             8 => send(&["SPUBLISH", "channel", "message"]),
             9 => send(&["RPUSH", "list", "x"]),
             10 => send(&["BLPOP", "list", "0.01"]),
+            // The lease often ends during it.
+            11 => send(&["EVAL", LONG, "1", &key]),
             _ => send(&["PING"]),
         }
     }

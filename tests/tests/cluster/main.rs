@@ -7,4 +7,5 @@ mod lease_stress;
 mod moves;
 mod quorum;
 mod restart;
+mod slots;
 mod stress;

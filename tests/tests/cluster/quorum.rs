@@ -18,12 +18,24 @@ const GET_ACK: &str = "*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
 
 /// A node with a quorum, and without replicas.
 fn node(args: &[&str]) -> (Server, Client) {
-    let all = [&["--cluster-enabled", "yes", "--repl-diskless-sync-delay", "0"], args].concat();
+    const OPTIONS: [&str; 6] = [
+        "--cluster-enabled",
+        "yes",
+        "--enable-debug-command",
+        "yes",
+        "--repl-diskless-sync-delay",
+        "0",
+    ];
+    let all = [&OPTIONS[..], args].concat();
     let server = Server::weft(&all);
     let mut admin = client(&server);
     admin.ok(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
     admin.ok(ON);
     (server, admin)
+}
+
+fn holds(admin: &mut Client, key: &str, value: &str) -> bool {
+    admin.cmd(&["GET", key]).bytes() == Some(value.as_bytes())
 }
 
 fn confirm(admin: &mut Client) -> i64 {
@@ -46,7 +58,7 @@ fn writes_wait_until_they_are_confirmed_and_reads_do_not() {
     let (server, mut admin) = node(&[]);
     let mut writer = client(&server);
     send(&mut writer, &["SET", "k", "1"]);
-    until("the write has executed", || admin.cmd(&["GET", "k"]).text() == "1");
+    until("the write has executed", || holds(&mut admin, "k", "1"));
     waits(&mut writer);
     // An earlier offset confirms nothing.
     admin.cmd(&["DEBUG", "CLUSTER-CONFIRM", "0"]);
@@ -55,12 +67,12 @@ fn writes_wait_until_they_are_confirmed_and_reads_do_not() {
     assert!(reply(&mut writer).is_ok());
     // An earlier confirmation does not cover later writes.
     send(&mut writer, &["SET", "k", "2"]);
-    until("the write has executed", || admin.cmd(&["GET", "k"]).text() == "2");
+    until("the write has executed", || holds(&mut admin, "k", "2"));
     waits(&mut writer);
     // Pipelines: the replies keep their order.
     let mut pipelined = client(&server);
     send_all(&mut pipelined, &[&["GET", "k"], &["SET", "k", "3"], &["GET", "k"]]);
-    until("the write has executed", || admin.cmd(&["GET", "k"]).text() == "3");
+    until("the write has executed", || holds(&mut admin, "k", "3"));
     waits(&mut pipelined);
     confirm(&mut admin);
     assert!(reply(&mut writer).is_ok());
@@ -117,7 +129,7 @@ fn abandoned_replies_never_leave() {
     let (server, mut admin) = node(&[]);
     let (mut writer, mut reader) = (client(&server), client(&server));
     send(&mut writer, &["SET", "k", "1"]);
-    until("the write has executed", || admin.cmd(&["GET", "k"]).text() == "1");
+    until("the write has executed", || holds(&mut admin, "k", "1"));
     assert_eq!(reader.cmd(&["GET", "k"]).text(), "1");
     // The confirmation is too late, though it may arrive before the end of the connection.
     send_all(&mut admin, &[ABANDON, &["DEBUG", "CLUSTER-CONFIRM", "1000000"]]);
@@ -127,7 +139,7 @@ fn abandoned_replies_never_leave() {
     assert_eq!(reader.cmd(&["GET", "k"]).text(), "1");
     let mut next = client(&server);
     send(&mut next, &["SET", "k", "2"]);
-    until("the write has executed", || admin.cmd(&["GET", "k"]).text() == "2");
+    until("the write has executed", || holds(&mut admin, "k", "2"));
     waits(&mut next);
     confirm(&mut admin);
     assert!(reply(&mut next).is_ok());
@@ -142,7 +154,7 @@ fn confirmation_after_the_lease_does_not_count() {
         let own = id(&mut client(&server));
         assert_ne!(own, "0");
         let executed = if again { "2" } else { "1" };
-        until("the write has executed", || admin.cmd(&["GET", "n"]).text() == executed);
+        until("the write has executed", || holds(&mut admin, "n", executed));
         admin.ok(&["DEBUG", "CLUSTER-LEASE", "0"]);
         if again {
             admin.ok(&["DEBUG", "CLUSTER-LEASE", "600000"]);
@@ -175,7 +187,7 @@ fn both_disk_and_quorum_must_have_the_write() {
     admin.ok(&["DEBUG", "AOF-FLUSH-SLEEP", "300000"]);
     let mut writer = client(&server);
     send(&mut writer, &["SET", "k", "1"]);
-    until("the write has executed", || admin.cmd(&["GET", "k"]).text() == "1");
+    until("the write has executed", || holds(&mut admin, "k", "1"));
     confirm(&mut admin);
     waits(&mut writer);
     assert!(reply(&mut writer).is_ok());

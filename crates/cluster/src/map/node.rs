@@ -54,6 +54,8 @@ pub struct Node {
     pub no_failover: bool,
     pub config_epoch: u64,
     pub offset: i64,
+    /// A replica with a copy of its primary's data, whose offset isn't known here.
+    pub has_data: bool,
     /// Milliseconds since 1970, 0 for never.
     pub ping_sent: i64,
     pub pong_received: i64,
@@ -78,6 +80,7 @@ impl Node {
             no_failover: false,
             config_epoch: 0,
             offset: 0,
+            has_data: false,
             ping_sent: 0,
             pong_received: 0,
             linked: true,

@@ -186,6 +186,13 @@ impl Node {
         self.state.as_ref().is_some_and(|state| state.shard_of(node).is_some())
     }
 
+    /// Whether this node belongs to no shard, and has a part of a copy at most. Once the driver has dropped that, it
+    /// reports [`Node::data_at`], and this node begins again.
+    pub fn has_lost_data(&self) -> bool {
+        let is_out = self.state.is_some() && self.role() == Role::None;
+        is_out && !self.data.whole && self.shown.duty == Duty::None
+    }
+
     /// The addresses that a node announces.
     pub fn addresses_of(&self, node: NodeId) -> Option<Addresses> {
         Some(self.state.as_ref()?.nodes.get(&node)?.addresses.clone())
@@ -418,9 +425,9 @@ impl Node {
                 self.lead(now);
                 self.run_candidate(now, out);
             }
-            self.run_requests(now, out);
             self.ask_promises(now, out);
         }
+        self.run_requests(now, out);
         self.show(now, out);
         out.append(&mut self.outbox);
     }
@@ -450,6 +457,7 @@ impl Node {
 
     fn repeat_proposals(&mut self, now: Ms) {
         let promotes = self.wants_promotion(now);
+        let requested: Vec<RequestId> = self.requests.iter().map(|waiting| waiting.id).collect();
         let Some(state) = &self.state else { return };
         let mut operations = self.operations;
         let next = || {
@@ -464,11 +472,9 @@ impl Node {
                 Purpose::Promotion => promotes,
                 // The primary proposes what it wants by now.
                 Purpose::List(_) | Purpose::LeaseKey => false,
-                Purpose::Line
-                | Purpose::Slots(_)
-                | Purpose::Failover
-                | Purpose::Withdrawal
-                | Purpose::Request(_) => true,
+                Purpose::Line | Purpose::Slots(_) | Purpose::Failover | Purpose::Withdrawal => true,
+                // The client of another one has got an error.
+                Purpose::Request(id) => requested.contains(id),
             },
             &mut self.outbox,
         );

@@ -33,6 +33,9 @@ impl Node {
             node.config_epoch = shard.epoch;
             if shard.value.primary.node != *id {
                 node.role = Role::ReplicaOf(shard.value.primary.node);
+                // With a quorum, the list has only as many replicas as it needs.
+                let is_listed = shard.value.list.iter().any(|member| member.node == *id);
+                node.has_data = is_listed || shard.value.quorum > 0;
             }
             node.linked = state.leases.contains_key(id);
             node.health = if node.linked { Health::Ok } else { Health::Failed };

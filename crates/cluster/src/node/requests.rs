@@ -47,7 +47,14 @@ impl Node {
         for mut waiting in std::mem::take(&mut self.requests) {
             let id = waiting.id;
             if self.proposals.is_possible(|purpose| *purpose == Purpose::Request(id)) {
-                self.requests.push(waiting);
+                match now >= waiting.since + limit {
+                    true => {
+                        let text =
+                            "ERR The cluster's store didn't answer: the change may still happen";
+                        out.push(Action::Reply { request: id, result: Err(text.to_string()) });
+                    }
+                    false => self.requests.push(waiting),
+                }
                 continue;
             }
             if waiting.request == NodeRequest::CancelMoves && !waiting.sent {
@@ -155,7 +162,9 @@ impl Node {
                         "ERR To set a master the node must be empty and without assigned slots.",
                     );
                 }
-                writes.push(Write::Delete { key: Key::Shard(mine) });
+                writes.extend(
+                    [Key::Shard(mine), Key::Failover(mine)].map(|key| Write::Delete { key }),
+                );
             }
             Role::Follows { .. } => {
                 let mut value = ShardValue { epoch: Some(shard.epoch), ..shard.value.clone() };
@@ -241,7 +250,7 @@ impl Node {
             owners.remove(&id);
             compared.push(Key::Island(island));
             writes.push(put(Key::Island(island), IslandValue::Slots(owners).encode()));
-            writes.push(Write::Delete { key: Key::Shard(id) });
+            writes.extend([Key::Shard(id), Key::Failover(id)].map(|key| Write::Delete { key }));
             // Of a move of keys, the other shard deletes what it got.
             let is_leaving =
                 |handover: &HandoverValue| handover.from == id && handover.copy.is_none();

@@ -14,6 +14,7 @@ use crate::dispatch::core::ConnCx;
 use crate::dispatch::outcome::Suspend;
 use crate::end_client::end_client;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use weft_acl::{User, Users};
 use weft_commands::Error;
 use weft_pubsub::registry::Kind;
@@ -129,7 +130,7 @@ fn user_of(client: &ClientShared) -> Option<Arc<User>> {
 
 /// Whether a client has a subscription that `user` does not allow. O(subscriptions * patterns of the user).
 fn subscribes_against(client: &ClientShared, user: &User) -> bool {
-    if !client.is_subscriber() {
+    if !client.is_subscriber() || client.pushes.is_node_link.load(Ordering::Relaxed) {
         return false;
     }
     let subscriber = client.subscriber();

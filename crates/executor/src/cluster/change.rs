@@ -12,6 +12,7 @@ use crate::dispatch::busy;
 use crate::dispatch::core::{ConnCx, Core};
 use crate::dispatch::outcome::Suspend;
 use crate::pubsub;
+use std::sync::atomic::Ordering;
 use weft_base::slot::key_slot;
 use weft_cluster::{Asker, Map, NodeId, Verdict};
 use weft_commands::Error;
@@ -102,6 +103,10 @@ pub fn error_of_blocked(core: &mut Core, waiting: &Waiting) -> Option<Error> {
 
 /// Ends the subscriptions of a client to shard channels whose slots are no longer served here, with a push for each.
 pub fn end_lost_subscriptions(core: &mut Core, session: &mut Session, reply: &mut Reply) {
+    // A replica of the shard listens here, whatever the slots of this node.
+    if session.shared.pushes.is_node_link.load(Ordering::Relaxed) {
+        return;
+    }
     let Core { srv, topology, .. } = core;
     let Some(topology) = topology.renew(&srv.nodes.cluster) else { return };
     let asker = Asker { shard_channels: true, ..Asker::default() };

@@ -378,6 +378,9 @@ fn check_server_state(
     }
     let flags = transaction::flags_of(session, cmd);
     if bits & attention::REPLICA != 0 {
+        if bits & attention::LEASE != 0 {
+            authority::check(core, session, request, cmd)?;
+        }
         admit_on_replica(core, session, cmd)?;
     }
     if bits & attention::LOADING != 0 && !transaction::all_have(session, cmd, Flags::LOADING) {

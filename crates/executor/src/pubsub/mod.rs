@@ -23,6 +23,7 @@ pub use direct::push;
 
 use crate::authority;
 use crate::dispatch::core::Core;
+use std::sync::atomic::Ordering;
 use weft_pubsub::registry::{CanWait, Kind, MailboxFull};
 use weft_resp::Reply;
 use weft_state::attention;
@@ -60,6 +61,49 @@ pub fn publish_patiently(
     accepted: &mut dyn FnMut(),
 ) -> Result<usize, MailboxFull> {
     srv.clients.pubsub.publish(kind, channel, message, patience, srv, accepted)
+}
+
+/// As [`publish_patiently`], also to the nodes of the cluster whose clients listen. The number of receivers is that of this
+/// node.
+///
+/// # Errors
+/// As [`publish_patiently`].
+#[inline]
+pub fn publish_to_cluster(
+    srv: &Server,
+    kind: Kind,
+    channel: &[u8],
+    message: &[u8],
+    patience: CanWait,
+    accepted: &mut dyn FnMut(),
+) -> Result<usize, MailboxFull> {
+    match srv.clients.links.is_any() {
+        false => publish_patiently(srv, kind, channel, message, patience, accepted),
+        true => publish_to_links(srv, kind, (channel, message), patience, accepted),
+    }
+}
+
+/// If the channel has subscribers here, its part is locked while the message is given to the links. So all nodes get the
+/// messages that are published here in one order.
+#[cold]
+fn publish_to_links(
+    srv: &Server,
+    kind: Kind,
+    (channel, message): (&[u8], &[u8]),
+    patience: CanWait,
+    accepted: &mut dyn FnMut(),
+) -> Result<usize, MailboxFull> {
+    let links = &srv.clients.links.registry;
+    if patience == CanWait::Some
+        && let Some(full) = links.full_mailbox(kind, channel, srv)
+    {
+        return Err(full);
+    }
+    publish_patiently(srv, kind, channel, message, patience, &mut || {
+        accepted();
+        // It can't fail: nothing waits.
+        let _ = links.publish(kind, channel, message, CanWait::None, srv, &mut || {});
+    })
 }
 
 /// Appends the messages that were published for the client so far, so that they precede its next reply. Call it on
@@ -128,7 +172,7 @@ pub fn end_shard_subscriptions(
         write_change(reply, Kind::Shard, "unsubscribe", Some(name), subscriber.told(Kind::Shard));
     }
     let (client, thread) = (session.shared.id, session.shared.thread());
-    srv.clients.pubsub.unsubscribe(client, thread, Kind::Shard, &lost);
+    srv.clients.registry_of(&session.shared).unsubscribe(client, thread, Kind::Shard, &lost);
     session.shared.show_subscriptions(Some(&**subscriber));
     if subscriber.is_empty() {
         *own = None;
@@ -147,8 +191,16 @@ pub fn keep(session: &mut Session, reply: &Reply) {
 /// its route. O(subscriptions).
 pub fn leave(srv: &Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
-        srv.clients.pubsub.leave(client.id, client.thread(), &*subscriber);
+        srv.clients.registry_of(client).leave(client.id, client.thread(), &*subscriber);
         client.show_subscriptions(None);
+    }
+    end_node_link(srv, client);
+}
+
+/// Removes a client from the links of other nodes, if it is one.
+fn end_node_link(srv: &Server, client: &ClientShared) {
+    if client.pushes.is_node_link.load(Ordering::Relaxed) {
+        srv.clients.links.remove(client.id);
     }
 }
 
@@ -157,11 +209,13 @@ pub fn leave(srv: &Server, client: &ClientShared) {
 pub fn leave_for_good(srv: &'static Server, client: &ClientShared) {
     if let Some(subscriber) = client.subscriber().take() {
         client.show_subscriptions(None);
+        let registry = srv.clients.registry_of(client);
         let (client, thread) = (client.id, client.thread());
         srv.process.background.bio.release(subscriber.all(), move || {
-            srv.clients.pubsub.leave(client, thread, &*subscriber)
+            registry.leave(client, thread, &*subscriber)
         });
     }
+    end_node_link(srv, client);
 }
 
 /// A thread whose mailbox is full. If there is none, clears the flag that makes commands check for it. O(threads).

@@ -169,7 +169,7 @@ impl Worker {
     ) {
         let Some(index) = self.conns.index_of(client) else { return self.drop_session(session) };
         self.take_back(index, session);
-        self.withhold(index, unit);
+        self.withhold(index, self.unit_of_replies(index, unit));
         self.answer(index, &mut reply, Awaited::Slow);
         self.release_withheld();
     }
@@ -231,7 +231,7 @@ impl Worker {
             if term != NO_TERM {
                 self.set_term(index, term);
             }
-            self.withhold(index, unit);
+            self.withhold(index, self.unit_of_replies(index, unit));
             self.answer(index, &mut reply, Awaited::Key);
             self.release_withheld();
         }

@@ -229,6 +229,7 @@ impl Worker {
         if let Executed::Blocked(waiting) = &how {
             self.note_deadline(waiting);
         }
+        let unit = self.unit_of_replies(index, unit);
         if unit > 0 && self.withhold(index, unit) {
             how = match how {
                 // The connection is not read until its replies are sent.

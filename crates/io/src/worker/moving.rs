@@ -134,8 +134,9 @@ impl Worker {
             self.take_along(&mut conn);
         }
         let subscriber = shared.subscriber();
+        let registry = srv.clients.registry_of(&shared);
         let moment =
-            subscriber.as_ref().map(|s| srv.clients.pubsub.relocate(shared.id, from, to, &**s));
+            subscriber.as_ref().map(|s| registry.relocate(shared.id, from, to, &**s));
         if moment.is_some() {
             self.take_along(&mut conn);
         }

@@ -28,6 +28,16 @@ impl Worker {
         true
     }
 
+    /// The unit on which the replies depend of commands that have logged up to `unit`.
+    #[inline]
+    pub(super) fn unit_of_replies(&self, index: usize, unit: u64) -> u64 {
+        let srv = self.core.srv;
+        match srv.links.answers.holds_reads() && self.needs_authority(index) {
+            true => unit.max(srv.ks.log().last()),
+            false => unit,
+        }
+    }
+
     /// Registers this thread as withholding replies, if it does, and sends those that need not wait
     /// any longer. Call it after all withheld replies are recorded.
     pub(super) fn release_withheld(&mut self) {

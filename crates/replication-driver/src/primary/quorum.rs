@@ -67,6 +67,7 @@ impl Hub {
         if on {
             srv.set_attention(attention::LEASE, true);
         }
+        srv.links.answers.set_holds_reads(on);
         let mut state = self.lock();
         if state.replicas.quorum.is_on != on {
             state.replicas.quorum = Quorum { is_on: on, ..Quorum::default() };

@@ -6,40 +6,13 @@
 use super::{Node, refuse};
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids};
-use crate::cluster::{Greeting, ShardMember};
+use crate::cluster::{Cluster, Greeting, Membership, ShardPrimary};
 use crate::planted::{self, Fault};
 use crate::replica::{Follower, Source};
 use crate::settings::Settings;
 use crate::stream::Position;
-use std::sync::Arc;
-use weft_cluster::node::{Duty, Member, Revision};
-use weft_cluster::{NodeId, ShardId};
-
-/// This server as a member of a shard.
-#[derive(Clone)]
-pub struct Cluster {
-    pub me: Member,
-    pub shard: Arc<dyn ShardMember>,
-}
-
-/// The membership with the present duty.
-pub(super) struct Membership {
-    pub me: Member,
-    pub shard: Arc<dyn ShardMember>,
-    duty: Duty,
-    /// The last reported end of the written stream, or of the received one.
-    reported: Option<u64>,
-}
-
-/// The primary to follow, by the map of the cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShardPrimary {
-    pub host: String,
-    pub port: u16,
-    pub node: NodeId,
-    pub shard: ShardId,
-    pub epoch: Revision,
-}
+use weft_cluster::ShardId;
+use weft_cluster::node::{Duty, Revision};
 
 impl Node {
     /// A node of a cluster. It neither serves nor follows until the cluster says so. `position`:

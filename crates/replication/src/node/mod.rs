@@ -9,7 +9,7 @@ mod roles;
 
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids, LinkId, SnapshotId};
-use crate::cluster::Greeting;
+use crate::cluster::{Greeting, Membership};
 use crate::cx::{Cx, Notification};
 use crate::failover::Failover;
 use crate::planted::{self, Fault};
@@ -17,8 +17,6 @@ use crate::primary::{Primary, ReplconfEffect};
 use crate::replica::Follower;
 use crate::settings::Settings;
 use crate::stream::{Position, Stream, Units};
-use cluster::Membership;
-pub use cluster::{Cluster, ShardPrimary};
 
 /// The initial state of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -56,7 +56,7 @@ impl Primary {
         self.report_progress(cx, conn, 0, false);
     }
 
-    /// A replica has acknowledged. One that waits for a copy has nothing to acknowledge.
+    /// A replica has acknowledged. A replica that waits for a copy has nothing to acknowledge.
     pub(super) fn report_ack(&self, cx: &Cx<'_>, conn: ConnId) {
         let Some(attached) = self.replicas.get(&conn) else { return };
         match attached.phase {

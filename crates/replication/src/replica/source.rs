@@ -102,7 +102,7 @@ impl Follower {
         may
     }
 
-    /// Counts what is lost when the data are replaced by `copy`.
+    /// Counts the writes that are lost when `copy` replaces the data.
     pub(super) fn count_discarded(&self, cx: &mut Cx<'_>, copy: &Copy) {
         let Some(Source { left, .. }) = self.source else { return };
         let history = *cx.stream.history();

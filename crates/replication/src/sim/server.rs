@@ -50,7 +50,7 @@ pub(super) struct Sender {
 
 pub(super) struct Server {
     pub life: u32,
-    /// What it knows of its shard, in a run with one.
+    /// Its knowledge of its shard, in a run with a shard.
     pub reports: Option<Arc<Reports>>,
     pub node: Node,
     pub data: Data,

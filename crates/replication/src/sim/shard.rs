@@ -12,8 +12,7 @@ use super::server::File;
 use super::truth::Data;
 use super::world::{World, port_of};
 use crate::action::LinkId;
-use crate::cluster::ShardMember;
-use crate::node::{Cluster, ShardPrimary};
+use crate::cluster::{Cluster, ShardMember, ShardPrimary};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use weft_cluster::node::{Duty, Member, Revision};
@@ -24,7 +23,7 @@ const SIGHT: u64 = 400;
 /// Longest time in ms of a promotion or a handover.
 const COMMIT: u64 = 1200;
 
-/// What a server knows of its shard.
+/// The knowledge of a server about its shard.
 #[derive(Debug, Default)]
 pub(super) struct View {
     pub duty: Duty,
@@ -94,7 +93,7 @@ pub(super) struct Shard {
     list: Vec<Life>,
     /// The confirmed offset, and the data there.
     confirmed: (u64, Data),
-    /// What a replica must have before it is listed. All data of a new primary count as confirmed.
+    /// A replica must have this much before it is listed. All data of a new primary count as confirmed.
     through: u64,
     /// A promotion is under way: what the candidate had when it stopped.
     candidate: Option<(Life, Option<Data>)>,

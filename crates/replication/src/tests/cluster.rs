@@ -2,8 +2,8 @@
 
 use super::{Bench, id};
 use crate::action::ConnId;
-use crate::cluster::{Greeting, ShardMember};
-use crate::node::{Cluster, Node, ShardPrimary};
+use crate::cluster::{Cluster, Greeting, ShardMember, ShardPrimary};
+use crate::node::Node;
 use crate::settings::{DisklessLoad, Settings};
 use crate::stream::Position;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -33,7 +33,8 @@ use std::sync::atomic::Ordering;
 use proptest::prelude::*;
 
 use crate::borrow::RecordRef;
-use crate::groups::{GROUPS, group_of, grouped};
+use crate::directory::Root;
+use crate::groups::{GROUP_BITS, GROUPS, group_of, grouped};
 use crate::ops::TableMut;
 use crate::record::{MARK, Owner, Record};
 use crate::scan::Which;
@@ -187,47 +188,110 @@ pub(crate) fn number(record: RecordRef<'_, Counted>) -> u32 {
 /// Panics unless all invariants hold.
 pub(crate) fn check<H: KeyHasher>(table: &TableMut<'_, Counted, H>) {
     let root = table.root();
-    // SAFETY: the table is borrowed, so its directory lives.
-    let words = unsafe { root.words() };
-    let mut bytes = root.bytes();
-    let mut at = 0;
-    let (mut len, mut expiring, mut marked, mut segments, mut deepest) = (0, 0, 0, 0, 0);
-    while at < words.len().max(1) && !root.is_empty() {
-        let word = match words.get(at) {
-            Some(word) => SegmentWord::from_raw(word.load(Ordering::Relaxed)),
-            None => SegmentWord::from_raw(root.into_raw()),
-        };
-        // SAFETY: it is a segment of the table, which is borrowed.
-        let segment = unsafe { word.view() };
-        let depth = segment.depth();
-        assert!(depth <= root.depth());
-        let share = 1 << (root.depth() - depth);
-        assert_eq!(at % share, 0, "a segment starts at a multiple of its share");
-        for same in &words[at..(at + share).min(words.len())] {
-            assert!(SegmentWord::from_raw(same.load(Ordering::Relaxed)) == word);
+    let mut found = Found::default();
+    let mut group_words = 0;
+    if root.is_forest() {
+        let mut at = 0;
+        while at < GROUPS {
+            // SAFETY: the table is borrowed, so its directories live.
+            let group = unsafe { root.group(at) };
+            group_words += group.len();
+            at += match group.depth() {
+                0 => found.segment(table, SegmentWord::from_raw(group.into_raw()), root, at, 0),
+                _ => {
+                    let start = (at as u64) << (32 - GROUP_BITS);
+                    found.directory(table, group, start, GROUP_BITS);
+                    1
+                }
+            };
         }
-        check_segment(table.hasher(), segment, |hash| {
-            words.is_empty() || root.index(hash) / share == at / share
-        });
-        at += share;
-        len += segment.len();
-        expiring += segment.expiring();
-        marked += segment.marked();
-        bytes += word.bytes();
-        segments += 1;
-        deepest += usize::from(depth == root.depth());
+        assert!(group_words > 0, "a forest has a group with a directory");
+    } else if root.depth() > 0 {
+        found.directory(table, root, 0, 0);
+    } else if !root.is_empty() {
+        found.segment(table, SegmentWord::from_raw(root.into_raw()), root, 0, 0);
     }
-    assert_eq!(table.len(), len);
-    assert_eq!((table.expiring(), table.marked()), (expiring, marked));
-    assert_eq!(table.memory_usage(), bytes);
-    assert_eq!(table.table.segments.get(), segments);
+    assert_eq!(table.len(), found.len);
+    assert_eq!((table.expiring(), table.marked()), (found.expiring, found.marked));
+    assert_eq!(table.memory_usage(), root.bytes() + 8 * group_words + found.bytes);
+    assert_eq!(table.table.segments.get(), found.segments);
+    if root.depth() > 0 && !root.is_forest() {
+        assert_eq!(table.table.deepest.get(), found.deepest);
+    }
     if table.hasher().is_grouped() {
+        assert!(root.depth() <= GROUP_BITS);
         let mut counts = [0; GROUPS];
         table.for_each(|record| counts[group_of(table.hasher().hash(record.key()))] += 1);
         assert!((0..GROUPS).all(|group| table.group_len(group) == counts[group]));
     }
-    if root.depth() > 0 {
-        assert_eq!(table.table.deepest.get(), deepest);
+}
+
+/// Sums over the segments of a table.
+#[derive(Default)]
+struct Found {
+    len: usize,
+    expiring: usize,
+    marked: usize,
+    segments: usize,
+    deepest: usize,
+    bytes: usize,
+}
+
+impl Found {
+    /// Checks a directory for the hashes that begin as the prefix `start` in `skip` bits.
+    fn directory<H: KeyHasher>(
+        &mut self,
+        table: &TableMut<'_, Counted, H>,
+        root: Root,
+        start: u64,
+        skip: u32,
+    ) {
+        // SAFETY: the table is borrowed, so its directories live.
+        let words = unsafe { root.words() };
+        let mut at = 0;
+        while at < words.len() {
+            let word = SegmentWord::from_raw(words[at].load(Ordering::Relaxed));
+            let share = self.segment(table, word, root, at, skip);
+            let first = (at as u64) << (32 - skip - root.depth());
+            // SAFETY: it is a segment of the table, which is borrowed.
+            let depth = unsafe { word.view() }.depth();
+            // SAFETY: likewise.
+            let located = unsafe { table.root().locate((start | first) << 32, Ordering::Relaxed) };
+            assert!(located == word && depth >= skip);
+            at += share;
+        }
+    }
+
+    /// Checks a segment, which is the word `at` of `root`. Returns in how many words it is.
+    fn segment<H: KeyHasher>(
+        &mut self,
+        table: &TableMut<'_, Counted, H>,
+        word: SegmentWord,
+        root: Root,
+        at: usize,
+        skip: u32,
+    ) -> usize {
+        // SAFETY: it is a segment of the table, which is borrowed.
+        let segment = unsafe { word.view() };
+        let depth = segment.depth() - skip;
+        assert!(depth <= root.depth());
+        let share = 1 << (root.depth() - depth);
+        assert_eq!(at % share, 0, "a segment starts at a multiple of its share");
+        // SAFETY: the table is borrowed, so its directories live.
+        let words = unsafe { root.words() };
+        for same in &words[at.min(words.len())..(at + share).min(words.len())] {
+            assert!(SegmentWord::from_raw(same.load(Ordering::Relaxed)) == word);
+        }
+        check_segment(table.hasher(), segment, |hash| {
+            words.is_empty() || root.index(hash << skip) / share == at / share
+        });
+        self.len += segment.len();
+        self.expiring += segment.expiring();
+        self.marked += segment.marked();
+        self.bytes += word.bytes();
+        self.segments += 1;
+        self.deepest += usize::from(depth == root.depth());
+        share
     }
 }
 

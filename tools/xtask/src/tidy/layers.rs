@@ -106,6 +106,23 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "weft-cluster-links",
+        &[
+            "weft-cluster",
+            "weft-commands",
+            "weft-config",
+            "weft-executor",
+            "weft-memory",
+            "weft-net",
+            "weft-process",
+            "weft-pubsub",
+            "weft-resp",
+            "weft-scheduler",
+            "weft-state",
+            "weft-tls",
+        ],
+    ),
+    (
         "weft-durability",
         &[
             "weft-base",
@@ -172,6 +189,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-base",
             "weft-cluster",
             "weft-cluster-driver",
+            "weft-cluster-links",
             "weft-command-spec",
             "weft-commands",
             "weft-config",
@@ -226,6 +244,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "weft-admin",
             "weft-cluster-driver",
+            "weft-cluster-links",
             "weft-config",
             "weft-durability",
             "weft-executor",

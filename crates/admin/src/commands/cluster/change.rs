@@ -22,6 +22,9 @@ use weft_state::cluster::Import;
 use weft_state::session::Asking;
 use weft_state::waiting::Waiting;
 
+const NOT_READY: Error =
+    Error::new("ERR This node has not joined its cluster: the store has not answered yet");
+
 const IN_TRANSACTION: Error =
     Error::new("ERR A cluster with a store can't be changed inside a transaction");
 
@@ -38,6 +41,9 @@ fn run(cx: &mut ConnCx<'_>, verb: Verb) -> CmdResult {
 
 /// Requests what a subcommand changes in the store. The client gets its reply when this node shows the change.
 fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResult {
+    if !driver.is_ready() {
+        return Err(NOT_READY);
+    }
     if cx.in_transaction() {
         return request_in_transaction(cx, driver, verb);
     }

@@ -47,13 +47,13 @@ impl<'a> Cursor<'a> {
             return Ok(Cursor::Zero);
         }
         let mut parts = text.split(|byte| *byte == b'-');
-        let (Some(fingerprint), Some(_), Some(number), None) =
+        let (Some(fingerprint), Some(tag), Some(number), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
             return Err(INVALID_CURSOR);
         };
         let number = parse_u64_loose(number).ok_or(INVALID_CURSOR)?;
-        Ok(Cursor::At { slot: key_slot(text), fingerprint, number })
+        Ok(Cursor::At { slot: key_slot(tag), fingerprint, number })
     }
 
     /// The first key of a slot.
@@ -167,6 +167,11 @@ fn visit_keys(
     let is_one_slot = options.slot.or(options.matching).is_some();
     let me = topology.me;
     let owner = topology.map.node(me).map_or(me, |node| node.primary());
+    let is_ours = |slot: &Slot| topology.map.owner(*slot).is_some_and(|node| node.id == owner);
+    // A cursor without braces, or a slot that is being imported.
+    if !is_ours(&slot) {
+        return (slot..SLOTS as Slot).find(is_ours).filter(|_| !is_one_slot).map(|slot| (slot, 0));
+    }
     let mut db = Db::new(cx.guard(), &mut cx.core.context, cx.session.db);
     let (mut keys, mut steps) = (0, 0);
     loop {
@@ -189,7 +194,7 @@ fn visit_keys(
                 return None;
             }
             (slot, number) = (slot + 1, 0);
-            if topology.map.owner(slot).is_none_or(|node| node.id != owner) {
+            if !is_ours(&slot) {
                 return Some((slot, 0));
             }
         }

@@ -1,6 +1,7 @@
 //! CLUSTER subcommands that show the map.
 
 use super::{error_of, topology};
+use std::sync::atomic::Ordering;
 use weft_cluster::arguments::node;
 use weft_cluster::views::{Reached, View};
 use weft_cluster::{Node, SlotRange, Via};
@@ -49,10 +50,38 @@ pub fn my_shard_id(cx: &mut ConnCx<'_>) -> CmdResult {
     Ok(())
 }
 
-/// There are no connections between the nodes.
+/// The links that carry published messages. There are no other connections between nodes than those and replication.
 pub fn links(cx: &mut ConnCx<'_>) -> CmdResult {
     topology(cx)?;
-    cx.reply.array(0);
+    let links = &cx.srv().clients.links;
+    let to = links.outgoing().into_iter().map(|link| {
+        let events = if link.unsent > 0 { "rw" } else { "r" };
+        ("to", link.node, link.created_ms, events, [link.memory, link.unsent])
+    });
+    let from = links.incoming().into_iter().map(|link| {
+        let unsent = link.client.output.bytes.load(Ordering::Relaxed) as usize;
+        let events = if unsent > 0 { "rw" } else { "r" };
+        ("from", link.node, link.created_ms, events, [unsent, unsent])
+    });
+    let mut all: Vec<_> = to.chain(from).collect();
+    // The links of a node are together: the one to it first.
+    all.sort_by_key(|(direction, node, ..)| (*node, *direction == "from"));
+    cx.reply.array(all.len());
+    for (direction, node, created_ms, events, [allocated, used]) in all {
+        cx.reply.map(6);
+        for (name, text) in [("direction", direction), ("node", node.as_str())] {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.bulk(text.as_bytes());
+        }
+        cx.reply.bulk(b"create-time");
+        cx.reply.int(created_ms);
+        cx.reply.bulk(b"events");
+        cx.reply.bulk(events.as_bytes());
+        for (name, bytes) in [("send-buffer-allocated", allocated), ("send-buffer-used", used)] {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.int(bytes as i64);
+        }
+    }
     Ok(())
 }
 

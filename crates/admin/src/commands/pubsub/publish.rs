@@ -7,7 +7,7 @@ use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
 use weft_executor::dispatch::outcome::Suspend;
-use weft_executor::pubsub::publish_patiently;
+use weft_executor::pubsub::{publish_patiently, publish_to_cluster};
 use weft_keyspace::commit::seal;
 use weft_keyspace::log::Target;
 use weft_keyspace::{Db, ShardSet};
@@ -34,10 +34,12 @@ pub const SPUBLISH: ServerCommand =
 fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
     // A transaction can't stop in the middle.
     let patience = if cx.in_transaction() { CanWait::None } else { CanWait::Some };
-    let told = if cx.srv().ks.log().wants(Target::REPLICAS) {
+    let srv = cx.srv();
+    // In a cluster with a store, replicas get messages by their links, as all nodes do.
+    let told = if srv.ks.log().wants(Target::REPLICAS) && !srv.nodes.cluster.has_store() {
         publish_and_log(cx, kind, patience)
     } else {
-        publish_patiently(cx.srv(), kind, cx.args[1], cx.args[2], patience, &mut || {})
+        publish_to_cluster(srv, kind, cx.args[1], cx.args[2], patience, &mut || {})
     };
     match told {
         Ok(receivers) => cx.reply.int(receivers as i64),

@@ -64,7 +64,7 @@ fn subscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         return Err(IN_TRANSACTION);
     }
     cx.weigh_args()?;
-    let (registry, names) = (&cx.core.srv.clients.pubsub, &cx.args[1..]);
+    let (registry, names) = (cx.core.srv.clients.registry_of(&cx.session.shared), &cx.args[1..]);
     let (session, reply) = (&mut *cx.session, &mut *cx.reply);
     let who = (session.shared.id, session.shared.thread());
     let mut own = session.shared.subscriber();
@@ -115,7 +115,7 @@ fn unsubscribe(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         let leaves = names.iter().zip(&gone).filter(|(_, gone)| **gone);
         let leaves: Vec<Name> = leaves.map(|(name, _)| Name::from(*name)).collect();
         let (id, thread) = (session.shared.id, session.shared.thread());
-        cx.core.srv.clients.pubsub.unsubscribe(id, thread, kind, &leaves);
+        cx.core.srv.clients.registry_of(&session.shared).unsubscribe(id, thread, kind, &leaves);
         session.shared.show_subscriptions(Some(&**subscriber));
         if subscriber.is_empty() {
             *own = None;

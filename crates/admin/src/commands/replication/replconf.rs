@@ -23,6 +23,9 @@ pub const REPLCONF: ServerCommand = command(
 );
 
 fn run(cx: &mut ConnCx<'_>) -> CmdResult {
+    if let Some(result) = weft_cluster_links::incoming::execute(cx) {
+        return result;
+    }
     let srv = cx.srv();
     let (client, args) = (&cx.session.shared, &cx.args[1..]);
     let answer = hub(srv).hear(srv, client, None, |node, now, conn, out| {

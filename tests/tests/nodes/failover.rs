@@ -1,0 +1,148 @@
+//! Failovers: acknowledged writes stay as promised, and the cluster serves again.
+
+use crate::load::Load;
+use crate::on_each;
+use std::time::{Duration, Instant};
+use weft_testkit::cluster::session::Answer;
+use weft_testkit::cluster::slot::key_in;
+use weft_testkit::cluster::{Cluster, Kind, PATIENCE, Settings};
+use weft_testkit::rng::Rng;
+use weft_tests::env_or;
+
+on_each!(
+    killed_primaries_are_replaced,
+    ordered_failovers_lose_nothing,
+    forced_failovers_take_the_role,
+    lonely_primary_serves_after_a_kill,
+);
+
+const TIMEOUT_MS: u64 = 2000;
+
+fn settings(nodes: usize) -> Settings {
+    Settings { timeout_ms: TIMEOUT_MS, ..Settings::of(nodes) }
+}
+
+/// A slot of the shard of primary `i` of three.
+fn slot_of_shard(i: usize) -> u16 {
+    (i * 5461 + 100) as u16
+}
+
+/// The time until a write on this slot is acknowledged.
+fn writable_after(cluster: &Cluster, slot: u16, begin: Instant) -> Duration {
+    let key = key_in(slot, "probe");
+    let mut session = cluster.session();
+    loop {
+        if let Answer::Done(value) = session.cmd(&key, &["SET", &key, "v"])
+            && value.is_ok()
+        {
+            return begin.elapsed();
+        }
+        assert!(begin.elapsed() < PATIENCE, "slot {slot} stays down\n{}", cluster.describe());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn killed_primaries_are_replaced(kind: Kind) {
+    kill_primaries(kind, settings(6), false);
+}
+
+/// All listed replicas have each acknowledged write. A second replica takes the place of the promoted one.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn killed_primaries_lose_nothing_with_a_quorum() {
+    kill_primaries(Kind::Weft, settings(9).with_weft(&["--cluster-write-quorum", "1"]), true);
+}
+
+fn kill_primaries(kind: Kind, settings: Settings, keeps_all: bool) {
+    let Some(mut cluster) = Cluster::formed(kind, 3, settings) else { return };
+    let mut rng = Rng::new(env_or("CLUSTER_SEED", 1));
+    let load = Load::start(&cluster);
+    let mut times = Vec::new();
+    for _ in 0..env_or("CLUSTER_KILLS", 3) {
+        let slot = slot_of_shard(rng.below(3));
+        let victim = cluster.owner(slot).expect("all slots have an owner");
+        let begin = Instant::now();
+        cluster.nodes[victim].kill();
+        times.push(writable_after(&cluster, slot, begin));
+        cluster.nodes[victim].start();
+        cluster.settle();
+        assert!(!cluster.view(victim).myself().is_primary(), "it returns as a replica");
+    }
+    let outcome = load.finish();
+    times.sort_unstable();
+    println!("{kind:?}: writable after {times:?}; {} lost of {outcome:?}", outcome.lost.len());
+    assert!(outcome.errors.is_empty(), "{outcome:?}");
+    assert!(!keeps_all || outcome.lost.is_empty(), "{outcome:?}");
+    let limit = env_or("CLUSTER_LIMIT_MS", u64::MAX);
+    assert!(times.iter().all(|time| time.as_millis() <= u128::from(limit)), "{times:?}");
+}
+
+/// CLUSTER FAILOVER waits until the replica has everything.
+fn ordered_failovers_lose_nothing(kind: Kind) {
+    let Some(cluster) = Cluster::formed(kind, 3, settings(6)) else { return };
+    let mut rng = Rng::new(env_or("CLUSTER_SEED", 1));
+    let load = Load::start(&cluster);
+    for _ in 0..env_or("CLUSTER_FAILOVERS", 5) {
+        let slot = slot_of_shard(rng.below(3));
+        let old = cluster.owner(slot).expect("all slots have an owner");
+        let new = cluster.replicas_of(old)[0];
+        cluster.client(new).ok(&["CLUSTER", "FAILOVER"]);
+        cluster.wait_until("the replica leads", || cluster.view(new).myself().is_primary());
+        cluster.settle();
+        assert_eq!(cluster.owner(slot), Some(new));
+        assert!(!cluster.view(old).myself().is_primary());
+    }
+    let outcome = load.finish();
+    println!("{kind:?}: {outcome:?}");
+    assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
+    // A primary's FAILOVER is refused.
+    let primary = cluster.owner(0).expect("all slots have an owner");
+    let error = cluster.client(primary).cmd(&["CLUSTER", "FAILOVER"]).error();
+    assert_eq!(error.as_deref(), Some("ERR You should send CLUSTER FAILOVER to a replica"));
+}
+
+/// FORCE and TAKEOVER of a replica whose primary runs, and of one whose primary is gone.
+fn forced_failovers_take_the_role(kind: Kind) {
+    // A replica that may not decide by itself.
+    let args = ["--cluster-replica-no-failover", "yes"];
+    let Some(mut cluster) = Cluster::formed(kind, 3, settings(6).with(&args)) else { return };
+    for (mode, kills) in
+        [("FORCE", false), ("TAKEOVER", false), ("TAKEOVER", true), ("FORCE", true)]
+    {
+        let slot = slot_of_shard(1);
+        let old = cluster.owner(slot).expect("all slots have an owner");
+        let new = cluster.replicas_of(old)[0];
+        if kills {
+            cluster.nodes[old].kill();
+            cluster.wait_until("the primary counts as failed", || {
+                let view = cluster.view(new);
+                view.by_port(cluster.announced(old)).is_some_and(|line| line.has("fail"))
+            });
+            assert!(!cluster.view(new).myself().is_primary(), "it waits for an order");
+        }
+        cluster.client(new).ok(&["CLUSTER", "FAILOVER", mode]);
+        cluster.wait_until("the replica leads", || cluster.owner(slot) == Some(new));
+        if kills {
+            cluster.nodes[old].start();
+        }
+        cluster.settle();
+        assert_eq!(cluster.owner(slot), Some(new), "{mode}, primary killed: {kills}");
+        assert!(!cluster.view(old).myself().is_primary());
+    }
+}
+
+/// A shard without replicas waits for its primary.
+fn lonely_primary_serves_after_a_kill(kind: Kind) {
+    let args = ["--appendonly", "yes", "--appendfsync", "always"];
+    let Some(mut cluster) = Cluster::formed(kind, 3, settings(3).with(&args)) else { return };
+    let load = Load::start(&cluster);
+    for node in 0..3 {
+        cluster.nodes[node].kill();
+        cluster.nodes[node].start();
+        cluster.settle();
+        assert!(cluster.view(node).myself().owns(slot_of_shard(node)));
+    }
+    let outcome = load.finish();
+    println!("{kind:?}: {outcome:?}");
+    assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
+}

@@ -1,0 +1,57 @@
+//! Restarts of all nodes at once: same ids, same map, same data.
+
+use crate::load::Load;
+use crate::on_each;
+use std::collections::BTreeMap;
+use weft_testkit::cluster::{Cluster, Kind, Settings};
+use weft_testkit::rng::Rng;
+use weft_tests::env_or;
+
+on_each!(everything_returns_after_a_restart);
+
+/// Ids, roles and slots, and each shard's id.
+fn map(cluster: &Cluster) -> (Vec<String>, BTreeMap<String, String>) {
+    let shards = |i: usize| {
+        let mut client = cluster.client(i);
+        let id = client.cmd(&["CLUSTER", "MYID"]).text();
+        (id, client.cmd(&["CLUSTER", "MYSHARDID"]).text())
+    };
+    (cluster.view(0).shape(), (0..cluster.nodes.len()).map(shards).collect())
+}
+
+fn everything_returns_after_a_restart(kind: Kind) {
+    let args = ["--appendonly", "yes", "--appendfsync", "always"];
+    let Some(mut cluster) = Cluster::formed(kind, 3, Settings::of(6).with(&args)) else { return };
+    let mut rng = Rng::new(env_or("CLUSTER_SEED", 1));
+    let before = map(&cluster);
+    for round in 0..env_or("CLUSTER_RESTARTS", 3) {
+        let load = Load::start(&cluster);
+        cluster.wait_until("some writes", || load.acknowledged() > 200);
+        let is_orderly = rng.percent(50);
+        // All at once: a node that waited for another's end would be replaced.
+        let mut order: Vec<usize> = (0..6).collect();
+        for i in (1..order.len()).rev() {
+            order.swap(i, rng.below(i + 1));
+        }
+        for &i in &order {
+            match is_orderly {
+                true => cluster.nodes[i].terminate(),
+                false => cluster.nodes[i].kill(),
+            }
+        }
+        for i in (1..order.len()).rev() {
+            order.swap(i, rng.below(i + 1));
+        }
+        for &i in &order {
+            cluster.nodes[i].spawn();
+        }
+        for node in &mut cluster.nodes {
+            node.wait_until_up();
+        }
+        cluster.settle();
+        let outcome = load.finish();
+        println!("{kind:?}, round {round}, orderly: {is_orderly}: {outcome:?}");
+        assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
+        assert_eq!(map(&cluster), before, "round {round}, orderly: {is_orderly}");
+    }
+}
