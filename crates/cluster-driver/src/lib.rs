@@ -16,6 +16,7 @@
 //! * [`released`] - slots that a transaction deletes and adds
 //! * [`forgotten`] - nodes that have left the map a short time ago
 //! * [`meet`] - asks another node for its id
+//! * [`moves`] - slots go to another node with their keys
 //! * [`marks`] - slots that SETSLOT has marked
 //! * [`settings`] - directives, and the address of this node
 //!
@@ -28,6 +29,7 @@ mod forgotten;
 pub mod machine;
 pub mod marks;
 pub mod meet;
+pub mod moves;
 pub mod publish;
 mod released;
 pub mod requests;
@@ -63,6 +65,7 @@ pub struct Driver {
     became_ready: Condvar,
     requests: Mutex<Requests>,
     marks: Mutex<Marks>,
+    moves: Mutex<moves::Moves>,
     forgotten: Mutex<Forgotten>,
     released: Mutex<Released>,
 }
@@ -98,6 +101,7 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
         became_ready: Condvar::new(),
         requests: Mutex::default(),
         marks: Mutex::new(marks),
+        moves: Mutex::default(),
         forgotten: Mutex::default(),
         released: Mutex::default(),
     }));

@@ -59,6 +59,7 @@ impl Thread {
             self.driver.request_ended(request, result);
         }
         self.check_drains();
+        self.driver.follow_moves();
         self.begin_again();
     }
 

@@ -7,9 +7,9 @@
 //! call [`commit`].
 
 use crate::context::ExecContext;
-use crate::effect::{Changes, Effect, KeyChange};
+use crate::effect::{Cause, Changes, Effect, KeyChange};
 use crate::guard::Guard;
-use crate::interest::{Event, FOLLOWED, JOURNALED, WAITED, WATCHED};
+use crate::interest::{Event, FOLLOWED, JOURNALED, MOVING, WAITED, WATCHED};
 use crate::invalidation::{invalidate, spread};
 use crate::keyspace::Keyspace;
 pub use crate::log::seal;
@@ -81,7 +81,7 @@ pub(crate) fn commit(guard: &Guard<'_>, context: &mut ExecContext) {
 
 #[cold]
 fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
-    let Effect { db, shard, key, change, .. } = effect;
+    let Effect { db, shard, key, change, cause, .. } = effect;
     let notes = &ks.observers.interests[usize::from(*shard)];
     if interest & WATCHED != 0 {
         let clear = || ks.set_interest(*shard, WATCHED, false);
@@ -93,6 +93,10 @@ fn notify(ks: &Keyspace, interest: u32, effect: &Effect, now_ms: i64) {
             KeyChange::Gone(expiry) => notes.note(*db, key, Event::Removed(*expiry)),
             KeyChange::Changed => {}
         }
+    }
+    // The copy of a key expires by itself.
+    if interest & MOVING != 0 && *cause != Cause::Expiry {
+        ks.observers.moving.note(*db, *shard, key);
     }
 }
 

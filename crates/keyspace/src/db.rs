@@ -518,6 +518,7 @@ impl<'g> Db<'g> {
                     db.record_watched_removals(shard);
                     let contents = db.table(shard).take();
                     db.keyspace().noted.emptied(shard, db.index);
+                    db.keyspace().observers.moving.replaced(shard);
                     db.note_table(shard);
                     taken.keys += keys as u64;
                     taken.contents.extend(db.unless_snapshot_keeps(shard, contents));
@@ -547,6 +548,7 @@ impl<'g> Db<'g> {
                 db.other(other).note_table(shard);
                 db.note_exchanged(shard, other);
                 db.keyspace().noted.exchanged(shard, db.index, other);
+                db.keyspace().observers.moving.replaced(shard);
             }
         });
     }

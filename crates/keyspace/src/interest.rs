@@ -46,7 +46,10 @@ pub(crate) const REPLICA_EXPIRY: u32 = 512;
 /// effects.
 pub(crate) const UNDO: u32 = 1024;
 
-const ALL: [u32; 11] = [
+/// Slots of this shard are being copied to another server: see [`crate::moving`].
+pub(crate) const MOVING: u32 = 2048;
+
+const ALL: [u32; 12] = [
     WATCHED,
     WAITED,
     FOLLOWED,
@@ -58,6 +61,7 @@ const ALL: [u32; 11] = [
     SNAPSHOT,
     REPLICA_EXPIRY,
     UNDO,
+    MOVING,
 ];
 
 /// Every constant has its own bit.

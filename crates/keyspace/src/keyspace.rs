@@ -8,6 +8,7 @@ use crate::invalidation::Caches;
 use crate::lane_lock::LaneLock;
 use crate::lock::{ShardLock, Waiter};
 use crate::log::Log;
+use crate::moving::MovingSlots;
 use crate::notice::Listener;
 use crate::occupied::Occupied;
 use crate::replica_expiry::NotedKeys;
@@ -154,6 +155,7 @@ pub(crate) struct Observers {
     pub listener: OnceLock<Listener>,
     pub log: Arc<Log>,
     pub caches: OnceLock<Box<dyn Caches>>,
+    pub moving: MovingSlots,
 }
 
 impl Observers {
@@ -163,6 +165,7 @@ impl Observers {
             listener: OnceLock::new(),
             log: Arc::default(),
             caches: OnceLock::new(),
+            moving: MovingSlots::new(),
         }
     }
 }

@@ -46,6 +46,7 @@ pub mod keyspace;
 mod lane_lock;
 pub mod lock;
 pub mod log;
+pub mod moving;
 pub mod notice;
 mod occupied;
 mod old_records;

@@ -8,9 +8,10 @@ pub use crate::authority::Authority;
 use crate::nodes_file::NodesFile;
 use std::any::Any;
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use weft_cluster::file::default_bus_port;
-use weft_cluster::{Addresses, Map, NodeId, Preferred, Routes, Settings, SlotSet};
+use weft_cluster::{Addresses, Map, NodeId, Preferred, Routes, Settings, Slot, SlotSet};
 use weft_config::{Config, Id};
 use weft_keyspace::generation::Generations;
 
@@ -30,6 +31,41 @@ impl Topology {
     pub fn new(map: Map, me: NodeId, settings: Settings) -> Topology {
         let routes = Routes::compile(&map, me, settings);
         Topology { me, map, settings, routes, suspended: SlotSet::default() }
+    }
+}
+
+/// The copy of slots' keys from the node that owns them to this one. It is open while this node may write the keys.
+#[derive(Debug, Default)]
+pub struct Import {
+    slots: OnceLock<SlotSet>,
+    phase: AtomicU8,
+}
+
+const NEW: u8 = 0;
+const OPEN: u8 = 1;
+const CLOSED: u8 = 2;
+
+impl Import {
+    /// Opens it for these slots, unless it was closed. Returns whether it is open.
+    pub fn open(&self, slots: &SlotSet) -> bool {
+        let _ = self.slots.set(slots.clone());
+        let _ = self.phase.compare_exchange(NEW, OPEN, Ordering::SeqCst, Ordering::SeqCst);
+        self.is_open()
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.phase.load(Ordering::SeqCst) == OPEN
+    }
+
+    /// Closes it for good. Commands that have been checked may still run: on I/O threads until they were stopped once, in the
+    /// slow lane until they release their shards.
+    pub fn close(&self) {
+        self.phase.store(CLOSED, Ordering::SeqCst);
+    }
+
+    /// Whether the connection that copies may write keys of `slot`.
+    pub fn accepts(&self, slot: Slot) -> bool {
+        self.is_open() && self.slots.get().is_some_and(|slots| slots.contains(slot))
     }
 }
 

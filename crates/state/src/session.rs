@@ -5,6 +5,7 @@ use crate::acting::ActionId;
 use crate::authority::NO_TERM;
 use crate::clients::ClientShared;
 use crate::clients::Own;
+use crate::cluster::Import;
 use crate::queued::{Transaction, Watched};
 use crate::snapshot_waits::Wait;
 use std::sync::Arc;
@@ -55,6 +56,8 @@ pub enum Asking {
     Next,
     /// It applies to the request that is being executed, and to its later attempts.
     Now,
+    /// The connection copies keys to this node: [`crate::cluster::Import`].
+    Import,
 }
 
 /// Options set by the client.
@@ -140,6 +143,8 @@ pub struct Session {
     pub in_script: bool,
     /// In cluster mode, while EXEC or a script calls commands: the slot of its keys, once it is known.
     pub slot: Option<u16>,
+    /// With [`Asking::Import`]: the slots that the connection copies.
+    pub importing: Option<Arc<Import>>,
     /// Set while EXEC or a script calls commands.
     pub fixed_time: Option<FixedTime>,
 }
@@ -174,6 +179,7 @@ impl Session {
             script: None,
             in_script: false,
             slot: None,
+            importing: None,
             fixed_time: None,
         }
     }

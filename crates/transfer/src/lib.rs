@@ -56,7 +56,7 @@ pub fn work(spec: &Spec, args: &[&[u8]]) -> usize {
 }
 
 /// The payload of the value of `record`. O(bytes).
-fn payload(record: &Record) -> Vec<u8> {
+pub fn payload(record: &Record) -> Vec<u8> {
     let mut payload = Vec::new();
     let code = rdb::encode(record, OLDEST, &mut payload).expect("writing to a vector can't fail");
     rdb::seal(&mut payload, code);

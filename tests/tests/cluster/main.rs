@@ -4,6 +4,7 @@ mod busy;
 mod commands;
 mod lease;
 mod lease_stress;
+mod moves;
 mod quorum;
 mod restart;
 mod slots;

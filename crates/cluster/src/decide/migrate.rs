@@ -6,11 +6,20 @@ use crate::change::Change;
 use crate::id::NodeId;
 use crate::map::Node;
 use crate::refusal::{Refusal, refusal, refusal_with};
-use crate::slots::SlotRange;
+use crate::slots::{SlotRange, SlotSet};
 use weft_base::num::parse_i64;
 
 impl Scene<'_> {
+    /// Without a store, a node has no other node to move slots to.
     pub(super) fn migrate_slots(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
+        match self.migrations(args)?.is_empty() {
+            true => Ok(self.change()),
+            false => Err(refusal("Moving slots needs a 'cluster-store'")),
+        }
+    }
+
+    /// The slots to move, with their targets.
+    pub(super) fn migrations(&self, args: &[&[u8]]) -> Result<Vec<(SlotSet, NodeId)>, Refusal> {
         if !self.myself.is_primary() {
             return Err(refusal("Slot migration can only be used on primary nodes."));
         }
@@ -20,7 +29,7 @@ impl Scene<'_> {
         if !self.myself.migrating.is_empty() {
             return Err(refusal("Slots are being manually migrated"));
         }
-        let (mut rest, mut earlier) = (args, Vec::new());
+        let (mut rest, mut earlier, mut migrations) = (args, Vec::new(), Vec::new());
         while let Some((word, after)) = rest.split_first() {
             if !word.eq_ignore_ascii_case(b"slotsrange") {
                 return Err(Refusal::Syntax);
@@ -36,14 +45,15 @@ impl Scene<'_> {
             if !word.eq_ignore_ascii_case(b"node") {
                 return Err(Refusal::Syntax);
             }
-            self.check_target(target)?;
+            let target = self.target(target)?;
+            migrations.push((ranges.iter().flat_map(|range| range.slots()).collect(), target));
             earlier.extend(ranges);
             rest = after;
         }
-        Ok(self.change())
+        Ok(migrations)
     }
 
-    fn check_target(&self, target: &[u8]) -> Result<(), Refusal> {
+    fn target(&self, target: &[u8]) -> Result<NodeId, Refusal> {
         if target.len() != NodeId::LEN {
             return Err(refusal_with("Invalid node name: ", target));
         }
@@ -51,7 +61,10 @@ impl Scene<'_> {
         if target.id == self.myself.id {
             return Err(refusal("Target node can not be this node."));
         }
-        Err(refusal("Moving slots between nodes is not supported yet"))
+        if !target.is_primary() {
+            return Err(refusal("Slot migration can only be used on primary nodes."));
+        }
+        Ok(target.id)
     }
 
     /// The ranges at the beginning of `args`, the owner of all of them, and the other arguments.

@@ -45,7 +45,11 @@ pub fn plan(
             }
             Ok(plan)
         }
-        Verb::MigrateSlots => Ok(scene.plan_of(scene.migrate_slots(args)?)),
+        Verb::MigrateSlots => {
+            let copy = |(slots, to)| NodeRequest::CopySlots { slots: Box::new(slots), to };
+            let requests = scene.migrations(args)?.into_iter().map(copy).collect();
+            Ok(Plan { requests, ..Plan::default() })
+        }
         Verb::Meet => Ok(Plan { meet: Some(scene.address_to_meet(args)?), ..Plan::default() }),
         Verb::Failover => one(NodeRequest::Failover(scene.failover_mode(args)?)),
         Verb::Replicate => match scene.primary_to_replicate(args)? {

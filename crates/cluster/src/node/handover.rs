@@ -90,7 +90,7 @@ impl Node {
         let leaving: BTreeMap<HandoverId, HandoverValue> = state
             .handovers
             .iter()
-            .filter(|(_, handover)| handover.from == mine)
+            .filter(|(_, handover)| handover.from == mine && state.suspends(handover))
             .map(|(id, handover)| (*id, handover.clone()))
             .collect();
         let proposals = &self.proposals;
@@ -104,10 +104,11 @@ impl Node {
             }
             let is_quiet = self.moving[&id].drain.done || planted::is(Fault::DrainNotAwaited);
             let is_possible = self.proposals.is_possible(|purpose| *purpose == Purpose::Slots(id));
-            if is_quiet && !is_possible && self.may_propose(now) {
+            if is_quiet && !is_possible && self.may_propose(now) && handover.copy.is_none() {
                 self.commit_handover(now, id, &handover);
             }
         }
+        self.run_copies(now);
     }
 
     fn commit_handover(&mut self, now: Ms, id: HandoverId, handover: &HandoverValue) {

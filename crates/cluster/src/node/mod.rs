@@ -12,6 +12,7 @@
 //! | [`primary`] | the list of replicas, and which writes are confirmed |
 //! | [`candidate`] | promotion |
 //! | [`handover`] | slots and the role go to another node |
+//! | [`copies`] | slots go to another node with their keys |
 //! | [`outage`] | the primary continues without the store |
 //! | [`request`], [`requests`] | commands of operators |
 //! | [`parts`] | the data of a node for these tasks |
@@ -19,6 +20,7 @@
 
 pub mod action;
 mod candidate;
+mod copies;
 mod handover;
 pub mod layout;
 mod lease;
@@ -38,6 +40,7 @@ pub use action::{
     Action, DrainId, Duty, LeaseId, Member, Ms, OpId, Operation, Outcome, RequestId, Revision,
     Transaction, Write,
 };
+pub use copies::{Cleaning, CopyView};
 pub use request::{FailoverMode, NodeRequest};
 pub use settings::Settings;
 pub use state::{Change, Entry};
@@ -48,7 +51,7 @@ use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 use layout::{Invalid, IslandValue, Key, LeaseValue, NodeValue, ShardValue};
 use lease::{Lease, RETRY};
-use parts::{Candidate, Leader, Moving, Promises, Replica, Waiting, Yielding};
+use parts::{Candidate, Copies, Leader, Moving, Promises, Replica, Waiting, Yielding};
 use proposals::{Proposals, Purpose};
 use state::State;
 use std::collections::BTreeMap;
@@ -128,6 +131,7 @@ pub struct Node {
     leader: Option<Leader>,
     yielding: Option<Yielding>,
     moving: BTreeMap<layout::HandoverId, Moving>,
+    copies: Copies,
     candidate: Candidate,
     promises: Promises,
     requests: Vec<Waiting>,
@@ -157,6 +161,7 @@ impl Node {
             leader: None,
             yielding: None,
             moving: BTreeMap::new(),
+            copies: Copies::default(),
             candidate: Candidate::default(),
             promises: Promises::default(),
             requests: Vec::new(),

@@ -5,7 +5,7 @@ use super::layout::{Candidacy, HandoverId};
 use super::request::NodeRequest;
 use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// This node as the primary of an epoch.
 #[derive(Debug)]
@@ -69,6 +69,17 @@ pub(super) struct Drain {
 pub(super) struct Moving {
     pub slots: SlotSet,
     pub drain: Drain,
+}
+
+/// What the driver has reported of moves of keys from this shard.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    /// The target is close: the slots may be suspended.
+    pub close: BTreeSet<HandoverId>,
+    /// The target has everything.
+    pub done: BTreeSet<HandoverId>,
+    /// It ends without effect.
+    pub failed: BTreeSet<HandoverId>,
 }
 
 /// This primary hands its role to a replica.

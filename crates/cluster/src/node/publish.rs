@@ -60,7 +60,8 @@ impl Node {
     fn mark_handovers(&self, map: &mut Map) {
         let Some(state) = &self.state else { return };
         let primary = |shard| state.shards.get(&shard).map(|shard| shard.value.primary.node);
-        for handover in state.handovers.values() {
+        // A slot whose keys are copied is served by its owner alone.
+        for handover in state.handovers.values().filter(|handover| handover.copy.is_none()) {
             let (Some(from), Some(to)) = (primary(handover.from), handover.to.and_then(primary))
             else {
                 continue;

@@ -26,7 +26,12 @@ pub enum NodeRequest {
     Leave,
     AddSlots(Box<SlotSet>),
     DeleteSlots(Box<SlotSet>),
-    /// SETSLOT NODE, or the end of MIGRATESLOTS.
+    /// MIGRATESLOTS: the keys are copied first.
+    CopySlots {
+        slots: Box<SlotSet>,
+        to: NodeId,
+    },
+    /// SETSLOT NODE
     MoveSlots {
         slots: Box<SlotSet>,
         to: NodeId,

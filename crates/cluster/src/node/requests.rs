@@ -12,7 +12,7 @@ use crate::id::{NodeId, ShardId};
 use crate::slots::SlotSet;
 
 /// The next step of a request.
-enum Step {
+pub(super) enum Step {
     Done,
     Refuse(String),
     Wait,
@@ -21,7 +21,7 @@ enum Step {
     Force(Forced),
 }
 
-fn refuse<T>(text: impl Into<String>) -> Result<T, Step> {
+pub(super) fn refuse<T>(text: impl Into<String>) -> Result<T, Step> {
     Err(Step::Refuse(text.into()))
 }
 
@@ -29,7 +29,7 @@ fn put(key: Key, value: Vec<u8>) -> Write {
     Write::Put { key, value, lease: None }
 }
 
-fn commit(state: &State, compared: &[Key], writes: Vec<Write>) -> Step {
+pub(super) fn commit(state: &State, compared: &[Key], writes: Vec<Write>) -> Step {
     let compares = compared.iter().map(|key| state.compare(*key)).collect();
     Step::Commit(Transaction { compares, writes })
 }
@@ -56,6 +56,9 @@ impl Node {
                     false => self.requests.push(waiting),
                 }
                 continue;
+            }
+            if waiting.request == NodeRequest::CancelMoves && !waiting.sent {
+                self.cancel_copies();
             }
             let result = match self.next_step(now, &waiting) {
                 Step::Done => Some(Ok(())),
@@ -102,6 +105,7 @@ impl Node {
                 Some(node) => self.leave_slots(state, slots, Some(node.shard), waiting),
                 None => refuse("ERR I don't know about node"),
             },
+            NodeRequest::CopySlots { slots, to } => self.copy_slots(state, slots, *to, waiting),
             NodeRequest::CancelMoves => self.cancel_moves(state),
         };
         step.unwrap_or_else(|step| step)
@@ -247,7 +251,10 @@ impl Node {
             compared.push(Key::Island(island));
             writes.push(put(Key::Island(island), IslandValue::Slots(owners).encode()));
             writes.extend([Key::Shard(id), Key::Failover(id)].map(|key| Write::Delete { key }));
-            let leaving = state.handovers.iter().filter(|(_, handover)| handover.from == id);
+            // Of a move of keys, the other shard deletes what it got.
+            let is_leaving =
+                |handover: &HandoverValue| handover.from == id && handover.copy.is_none();
+            let leaving = state.handovers.iter().filter(|(_, handover)| is_leaving(handover));
             writes.extend(leaving.map(|(id, _)| Write::Delete { key: Key::Handover(*id) }));
         }
         Ok(commit(state, &compared, writes))
@@ -262,6 +269,9 @@ impl Node {
         let own = owners.entry(mine).or_default();
         if sent && slots.iter().all(|slot| own.contains(slot)) {
             return Ok(Step::Done);
+        }
+        if state.overlapping_copy(slots).is_some() {
+            return refuse("ERR The slots are being migrated");
         }
         slots.iter().for_each(|slot| _ = own.insert(slot));
         let busy = owner_of_any(state, island, slots);
@@ -307,7 +317,10 @@ impl Node {
         {
             return Ok(self.take_slots(state, slots, from, to, keys));
         }
-        let value = HandoverValue { from, to, slots: slots.clone() };
+        if state.overlapping_copy(slots).is_some() {
+            return refuse("ERR The slots are being migrated");
+        }
+        let value = HandoverValue { from, to, slots: slots.clone(), copy: None };
         let mut compared = vec![Key::Handover(waiting.handover), Key::Shard(from)];
         compared.extend(to.map(Key::Shard));
         let write = put(Key::Handover(waiting.handover), value.encode());
@@ -324,6 +337,13 @@ impl Node {
         mut compared: Vec<Key>,
     ) -> Step {
         let Some(island) = state.island_of(self.me.node) else { return Step::Wait };
+        // This shard may be deleting keys of these slots.
+        for (id, _, copy) in state.copies().filter(|(_, of, _)| overlaps(&of.slots, slots)) {
+            if !copy.phase.is_open() {
+                return Step::Refuse("ERR The slots are being migrated".to_string());
+            }
+            compared.push(Key::Handover(id));
+        }
         let mut owners = state.owners(island);
         let left = owners.entry(from).or_default();
         let taken: SlotSet = slots.iter().filter(|slot| left.remove(*slot)).collect();
@@ -340,14 +360,21 @@ impl Node {
             .handovers
             .iter()
             .filter(|(_, handover)| handover.from == mine || handover.to == Some(mine))
+            .filter(|(_, handover)| handover.copy.is_none())
             .map(|(id, _)| Key::Handover(*id))
             .collect();
         if keys.is_empty() {
-            return Ok(Step::Done);
+            let is_open =
+                state.copies().any(|(_, of, copy)| of.from == mine && copy.phase.is_open());
+            return Ok(if is_open { Step::Wait } else { Step::Done });
         }
         let writes = keys.iter().map(|key| Write::Delete { key: *key }).collect();
         Ok(commit(state, &keys, writes))
     }
+}
+
+fn overlaps(some: &SlotSet, others: &SlotSet) -> bool {
+    some.iter().any(|slot| others.contains(slot))
 }
 
 /// A slot of these that has an owner.

@@ -5,8 +5,8 @@
 
 use super::action::{LeaseId, Member, Revision};
 use super::layout::{
-    FailoverValue, HandoverId, HandoverValue, Invalid, IslandId, IslandValue, Key, LeaseValue,
-    NodeValue, ShardValue,
+    CopyPhase, Copying, FailoverValue, HandoverId, HandoverValue, Invalid, IslandId, IslandValue,
+    Key, LeaseValue, NodeValue, ShardValue,
 };
 use crate::id::{NodeId, ShardId};
 use crate::slots::SlotSet;
@@ -187,6 +187,25 @@ impl State {
     /// The shard and the island of a node.
     pub fn island_of(&self, node: NodeId) -> Option<IslandId> {
         self.shard_of(node).map(|(_, shard)| self.island(shard.value.island))
+    }
+
+    /// The moves of keys whose traces are not removed yet.
+    pub fn copies(&self) -> impl Iterator<Item = (HandoverId, &HandoverValue, Copying)> {
+        self.handovers.iter().filter_map(|(id, of)| Some((*id, of, of.copy?)))
+    }
+
+    /// A move of keys that has one of these slots.
+    pub fn overlapping_copy(&self, slots: &SlotSet) -> Option<HandoverId> {
+        let overlaps = |of: &HandoverValue| of.slots.iter().any(|slot| slots.contains(slot));
+        self.copies().find(|(_, of, _)| overlaps(of)).map(|(id, ..)| id)
+    }
+
+    /// Whether the owner must not serve the slots of a handover. A plain one waits for moves of keys.
+    pub fn suspends(&self, handover: &HandoverValue) -> bool {
+        match handover.copy {
+            Some(copy) => copy.phase == CopyPhase::Final,
+            None => self.overlapping_copy(&handover.slots).is_none(),
+        }
     }
 
     /// Whether this start of a node holds a lease.

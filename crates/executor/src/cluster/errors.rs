@@ -11,6 +11,8 @@ pub const DOWN_READS_ONLY: Error =
     Error::new("CLUSTERDOWN The cluster is down and only accepts read commands");
 /// No node owns the slot.
 pub const UNBOUND: Error = Error::new("CLUSTERDOWN Hash slot not served");
+/// The connection that copies keys may not write any more.
+pub const IMPORT_ENDED: Error = Error::new("ERR The move of the slot has ended");
 /// A script that must not run in cluster mode.
 pub const NO_CLUSTER: Error =
     Error::new("ERR Can not run script on cluster, 'no-cluster' flag is set.");

@@ -24,7 +24,7 @@ pub mod script;
 use crate::dispatch::core::Core;
 use crate::dispatch::request::{Request, Task};
 use asked::{AskedSlot, asker, find_keys, find_slot, is_readonly};
-use errors::{CROSS_SLOT, DOWN, DOWN_READS_ONLY, TRY_AGAIN, UNBOUND};
+use errors::{CROSS_SLOT, DOWN, DOWN_READS_ONLY, IMPORT_ENDED, TRY_AGAIN, UNBOUND};
 use known::KnownTopology;
 use std::net::SocketAddr;
 use weft_cluster::{Asker, Family, KeysFound, Routes, Slot, Verdict, Via};
@@ -68,6 +68,9 @@ pub fn check(
     request: &Request<'_>,
     cmd: &Cmd,
 ) -> Result<Served, Error> {
+    if session.options.asking == Asking::Import {
+        return check_import(session, request, cmd).map(|()| Served::Here);
+    }
     let asking = take_asking(session, request);
     let slot = match find_slot(session, cmd, request.args) {
         AskedSlot::None => return Ok(Served::Here),
@@ -90,6 +93,18 @@ pub fn check(
         verdict => verdict,
     };
     refusal(routes, &session.shared, slot, verdict).map_or(Ok(Served::Here), Err)
+}
+
+/// Checks a request of the connection that copies keys to this node, which doesn't own their slots.
+fn check_import(session: &Session, request: &Request<'_>, cmd: &Cmd) -> Result<(), Error> {
+    match find_slot(session, cmd, request.args) {
+        AskedSlot::None => Ok(()),
+        AskedSlot::One(slot) => {
+            let accepts = session.importing.as_ref().is_some_and(|import| import.accepts(slot));
+            if accepts { Ok(()) } else { Err(IMPORT_ENDED) }
+        }
+        AskedSlot::Several => Err(CROSS_SLOT),
+    }
 }
 
 /// Whether the slot of a request is suspended, because it is about to go to another node.
@@ -118,6 +133,9 @@ pub fn is_suspended(core: &mut Core, session: &Session, request: &Request<'_>, c
 #[cold]
 pub fn check_held(task: &mut Task<'_>, guard: Option<&Guard<'_>>) -> Result<(), Error> {
     let Task { core, session, request, cmd, .. } = task;
+    if session.options.asking == Asking::Import {
+        return check_import(session, request, cmd);
+    }
     let asking = session.options.asking != Asking::No;
     let slot = match find_slot(session, cmd, request.args) {
         AskedSlot::None => return Ok(()),
@@ -168,7 +186,7 @@ fn take_asking(session: &mut Session, request: &Request<'_>) -> bool {
     let is_retry = attempt.tries > 0 || attempt.has_run || attempt.retry.is_some();
     let asking = &mut session.options.asking;
     match *asking {
-        Asking::No => false,
+        Asking::No | Asking::Import => false,
         Asking::Next => {
             *asking = Asking::Now;
             true
@@ -183,7 +201,7 @@ fn take_asking(session: &mut Session, request: &Request<'_>) -> bool {
 
 /// Ends ASKING after a refused request, which was the one that it applied to.
 pub fn end_asking(session: &mut Session) {
-    if session.transaction.is_none() {
+    if session.transaction.is_none() && session.options.asking != Asking::Import {
         session.options.asking = Asking::No;
     }
 }

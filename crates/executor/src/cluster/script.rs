@@ -11,6 +11,7 @@ use weft_state::command_table::Cmd;
 use weft_state::session::{Asking, Session};
 
 const NOT_HERE: Error = Error::new("ERR Attempted to access a non local key in a cluster node");
+const SUSPENDED: Error = Error::new("TRYAGAIN The slot of an undeclared key is being moved");
 const OTHER_SLOT: Error =
     Error::new("ERR Script attempted to access keys that do not hash to the same slot");
 
@@ -39,6 +40,10 @@ pub fn check(
         Verdict::LookAtKeys => Some(slot),
         refused => return Err(error(cmd, refused)),
     };
+    // The slot is about to go to another node, and the script didn't declare it.
+    if session.slot.is_none() && topology.suspended.contains(slot) {
+        return Err(SUSPENDED);
+    }
     if !crosses_slots && *session.slot.get_or_insert(slot) != slot {
         return Err(OTHER_SLOT);
     }

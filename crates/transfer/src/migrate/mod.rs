@@ -15,7 +15,6 @@
 mod link;
 mod request;
 
-use crate::migrate::link::Link;
 use crate::migrate::request::Request;
 use crate::payload;
 use std::io::ErrorKind;
@@ -24,7 +23,7 @@ use weft_commands::{CmdResult, Command, Ctx, Error, Lock};
 use weft_keyspace::Classes;
 use weft_types::string::Digits;
 
-pub use link::encrypt_links;
+pub use link::{Link, encrypt_links};
 pub use request::keys;
 
 const FLAGS: &[&str] = &["RW", "ACCESS", "DELETE"];

@@ -179,6 +179,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-scheduler",
             "weft-state",
             "weft-tls",
+            "weft-transfer",
         ],
     ),
     (

@@ -6,10 +6,11 @@ use super::{error_of, topology};
 use crate::cluster::new_id;
 use crate::commands::replication::wait::waiting;
 use std::cell::RefCell;
+use std::sync::Arc;
 use weft_cluster::node::NodeRequest;
 use weft_cluster::{Facts, Map, NodeId, Plan, Request, Slot, Verb, decide, plan};
 use weft_cluster_driver::{Driver, driver};
-use weft_commands::{CmdResult, Error};
+use weft_commands::{CmdResult, Error, error};
 use weft_config::Id;
 use weft_executor::cluster::change::{change_map, error_of_change, finish_change};
 use weft_executor::dispatch::core::{ConnCx, Held};
@@ -17,6 +18,9 @@ use weft_executor::dispatch::outcome::Suspend;
 use weft_keyspace::Db;
 use weft_process::errors::words;
 use weft_process::{log_notice, log_warning};
+use weft_state::cluster::Import;
+use weft_state::session::Asking;
+use weft_state::waiting::Waiting;
 
 const NOT_READY: Error =
     Error::new("ERR This node has not joined its cluster: the store has not answered yet");
@@ -49,14 +53,12 @@ fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResul
         cx.reply.ok();
         return Ok(());
     }
-    let waiting = waiting(cx, Vec::new(), 0, None)?;
-    cx.srv().clients.blocked.enter(&cx.srv().ks, &waiting);
+    let waiting = block(cx)?;
     driver.mark(&plan.marks);
     match plan.meet {
-        Some(address) => driver.meet(address, waiting.clone()),
-        None => driver.request(plan.requests, waiting.clone()),
+        Some(address) => driver.meet(address, waiting),
+        None => driver.request(plan.requests, waiting),
     }
-    cx.suspend = Some(Suspend::Blocked(waiting));
     Ok(())
 }
 
@@ -184,6 +186,52 @@ pub fn meet(cx: &mut ConnCx<'_>) -> CmdResult {
 
 pub fn migrate_slots(cx: &mut ConnCx<'_>) -> CmdResult {
     run(cx, Verb::MigrateSlots)
+}
+
+const NO_MIGRATIONS: Error = Error::new("ERR No migrations ongoing");
+
+pub fn cancel_slot_migrations(cx: &mut ConnCx<'_>) -> CmdResult {
+    topology(cx)?;
+    let Some(driver) = driver(cx.srv()).filter(|driver| driver.has_exports()) else {
+        return Err(NO_MIGRATIONS);
+    };
+    if cx.in_transaction() {
+        return Err(IN_TRANSACTION);
+    }
+    let waiting = block(cx)?;
+    driver.request(vec![NodeRequest::CancelMoves], waiting);
+    Ok(())
+}
+
+/// CLUSTER SYNCSLOTS, which the source of a move sends to its target.
+pub fn sync_slots(cx: &mut ConnCx<'_>) -> CmdResult {
+    topology(cx)?;
+    let (true, Some(driver)) = (cx.args.len() == 4, driver(cx.srv())) else {
+        return Err(error::SYNTAX);
+    };
+    let id = NodeId::parse(cx.args[3]).ok_or(error::SYNTAX)?;
+    if cx.in_transaction() {
+        return Err(IN_TRANSACTION);
+    }
+    if cx.is(2, "import") {
+        let import = Arc::new(Import::default());
+        cx.session.importing = Some(import.clone());
+        cx.session.options.asking = Asking::Import;
+        driver.begin_import(id, import, block(cx)?);
+    } else if cx.is(2, "prepare") {
+        driver.prepare_import(id, block(cx)?);
+    } else {
+        return Err(error::SYNTAX);
+    }
+    Ok(())
+}
+
+/// Blocks the client until the driver replies.
+fn block(cx: &mut ConnCx<'_>) -> Result<Arc<Waiting>, Error> {
+    let waiting = waiting(cx, Vec::new(), 0, None)?;
+    cx.srv().clients.blocked.enter(&cx.srv().ks, &waiting);
+    cx.suspend = Some(Suspend::Blocked(waiting.clone()));
+    Ok(waiting)
 }
 
 pub fn replicate(cx: &mut ConnCx<'_>) -> CmdResult {

@@ -5,13 +5,12 @@ use std::sync::atomic::Ordering;
 use weft_cluster::arguments::node;
 use weft_cluster::views::{Reached, View};
 use weft_cluster::{Node, SlotRange, Via};
+use weft_cluster_driver::{Driver, driver};
 use weft_commands::{CmdResult, Error};
 use weft_executor::cluster::via;
 use weft_executor::dispatch::core::ConnCx;
 use weft_replication_driver::hub;
 use weft_state::cluster::Topology;
-
-const NO_MIGRATIONS: Error = Error::new("ERR No migrations ongoing");
 
 /// The map as this node shows it.
 fn view<'a>(cx: &ConnCx<'_>, topology: &'a Topology) -> View<'a> {
@@ -88,13 +87,43 @@ pub fn links(cx: &mut ConnCx<'_>) -> CmdResult {
 
 pub fn slot_migrations(cx: &mut ConnCx<'_>) -> CmdResult {
     topology(cx)?;
-    cx.reply.array(0);
+    let records = driver(cx.srv()).map(Driver::slot_migrations).unwrap_or_default();
+    cx.reply.array(records.len());
+    for record in records {
+        let ranges: Vec<_> = record.slots.ranges().iter().map(ToString::to_string).collect();
+        let operation = if record.is_export { "EXPORT" } else { "IMPORT" };
+        let words = [
+            ("name", record.id.to_string()),
+            ("operation", operation.to_string()),
+            ("slot_ranges", ranges.join(" ")),
+            ("target_node", record.target.to_string()),
+            ("source_node", record.source.to_string()),
+        ];
+        cx.reply.map(12);
+        for (name, value) in words {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.bulk(value.as_bytes());
+        }
+        let times = [
+            ("create_time", record.created),
+            ("last_update_time", record.updated),
+            ("last_ack_time", record.updated),
+        ];
+        for (name, at) in times {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.int(at);
+        }
+        for (name, value) in [("state", record.state), ("message", record.message.as_str())] {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.bulk(value.as_bytes());
+        }
+        // No process is forked, and nothing is buffered.
+        for name in ["cow_size", "remaining_repl_size"] {
+            cx.reply.bulk(name.as_bytes());
+            cx.reply.int(0);
+        }
+    }
     Ok(())
-}
-
-pub fn cancel_slot_migrations(cx: &mut ConnCx<'_>) -> CmdResult {
-    topology(cx)?;
-    Err(NO_MIGRATIONS)
 }
 
 pub fn replicas(cx: &mut ConnCx<'_>) -> CmdResult {

@@ -77,7 +77,7 @@ pub const CLUSTER: ServerCommand = {
     ServerCommand { spec, ..plain }
 };
 
-static SUBCOMMANDS: [ServerCommand; 33] = [
+static SUBCOMMANDS: [ServerCommand; 34] = [
     sub(
         STOP,
         Spec {
@@ -120,7 +120,7 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
             special: Special::databases(Databases::All),
             ..spec("cancelslotmigrations", 2, CHANGE, "9.0.0", "Cancels all slot migrations.", "")
         },
-        show::cancel_slot_migrations,
+        change::cancel_slot_migrations,
     ),
     sub(
         NOTHING,
@@ -506,6 +506,21 @@ static SUBCOMMANDS: [ServerCommand; 33] = [
             ..spec("slots", 2, ANYTIME, "3.0.0", "Returns ranges of slots with their nodes.", "")
         },
         show::slots,
+    ),
+    sub(
+        NOTHING,
+        Spec {
+            flags: CHANGE,
+            ..spec(
+                "syncslots",
+                -3,
+                CHANGE,
+                "9.0.0",
+                "Moves keys between nodes: not for clients.",
+                "",
+            )
+        },
+        change::sync_slots,
     ),
 ];
 

@@ -49,6 +49,7 @@ fn reset(cx: &mut ConnCx<'_>) -> CmdResult {
     session.options.no_touch = false;
     session.options.import_source = false;
     session.options.asking = Asking::No;
+    session.importing = None;
     for flag in [
         &shared.options.no_touch,
         &shared.options.no_evict,

@@ -4,10 +4,12 @@
 //! version of the layout. A value with another version, an unknown line or a missing one is an
 //! error: a node that guesses would decide on something else than the writer meant.
 
+mod copying;
 mod key;
 mod text;
 mod values;
 
+pub use copying::{CopyPhase, Copying};
 pub use key::{HandoverId, IslandId, Key};
 pub use text::Invalid;
 pub use values::{

@@ -1,5 +1,6 @@
 //! The value of each key.
 
+use super::copying::Copying;
 use super::key::IslandId;
 use super::text::{Invalid, Writer, id, lines, member, number, ranges, required, set, unknown};
 use crate::id::ShardId;
@@ -48,6 +49,8 @@ pub struct HandoverValue {
     /// `None`: the slots have no owner afterwards.
     pub to: Option<ShardId>,
     pub slots: SlotSet,
+    /// The keys move with the slots.
+    pub copy: Option<Copying>,
 }
 
 /// `failovers/SHARD`: the primary hands its role to a replica.
@@ -238,23 +241,28 @@ impl HandoverValue {
             .line("from", self.from)
             .option("to", self.to)
             .line("slots", join(&self.slots.ranges()))
+            .option("copy", self.copy.map(Copying::text))
             .finish()
     }
 
     /// # Errors
     /// The value is not of this version's form.
     pub fn parse(value: &[u8]) -> Result<HandoverValue, Invalid> {
-        let (mut from, mut to, mut slots) = (None, None, None);
+        let (mut from, mut to, mut slots, mut copy) = (None, None, None, None);
         for (word, rest) in lines(value)? {
             match word {
                 "from" => set(&mut from, word, id(rest)?)?,
                 "to" => set(&mut to, word, id(rest)?)?,
                 "slots" => set(&mut slots, word, set_of(&ranges(rest)?))?,
+                "copy" => set(&mut copy, word, Copying::parse(rest)?)?,
                 _ => return Err(unknown(word)),
             }
         }
+        if copy.is_some() && to.is_none() {
+            return Err(Invalid("keys are copied to no shard".to_string()));
+        }
         let slots = required(slots, "slots")?;
-        Ok(HandoverValue { from: required(from, "from")?, to, slots })
+        Ok(HandoverValue { from: required(from, "from")?, to, slots, copy })
     }
 }
 
@@ -321,6 +329,7 @@ impl LeaseValue {
 mod tests {
     use super::*;
     use crate::id::NodeId;
+    use crate::node::layout::CopyPhase;
     use std::fmt::Debug;
 
     fn some_id(byte: u8) -> NodeId {
@@ -417,9 +426,18 @@ mod tests {
 
     #[test]
     fn handovers_failovers_and_leases_read_back() {
-        let mut value =
-            HandoverValue { from: some_id(1), to: Some(some_id(2)), slots: SlotSet::full() };
+        let mut value = HandoverValue {
+            from: some_id(1),
+            to: Some(some_id(2)),
+            slots: SlotSet::full(),
+            copy: None,
+        };
         check(&value, &value.encode(), HandoverValue::parse);
+        for phase in [CopyPhase::Copying, CopyPhase::Final, CopyPhase::Moved, CopyPhase::Failed] {
+            value.copy = Some(Copying { from_epoch: 7, to_epoch: 8, phase });
+            check(&value, &value.encode(), HandoverValue::parse);
+        }
+        value.copy = None;
         value.to = None;
         check(&value, &value.encode(), HandoverValue::parse);
         let to = Member { node: some_id(1), incarnation: 5 };

@@ -3,7 +3,7 @@
 use super::process::Log;
 use super::world::{Event, Pid, SLOTS_EACH, T, World};
 use crate::node::{FailoverMode, NodeRequest};
-use crate::slots::Slot;
+use crate::slots::{Slot, SlotSet};
 
 impl World {
     fn some_host(&mut self) -> usize {
@@ -195,7 +195,11 @@ impl World {
         let Some(owner) = owner else { return };
         let owned = truth.slots_of(*owner).expect("it owns one");
         let used = self.plan.shards as Slot * SLOTS_EACH;
-        let slots = (first..used.min(first + 3)).filter(|slot| owned.contains(*slot)).collect();
+        let slots: SlotSet =
+            (first..used.min(first + 3)).filter(|slot| owned.contains(*slot)).collect();
+        if self.chance(50) {
+            return self.order_copy(slots, to);
+        }
         self.request(pid, NodeRequest::MoveSlots { slots: Box::new(slots), to: self.ids[to] });
     }
 

@@ -84,6 +84,9 @@ impl World {
                 }
             }
         }
+        if let Some((id, ..)) = self.store.truth.copies().next() {
+            return Err(format!("the move {id:?} has not ended"));
+        }
         self.check_maps()
     }
 

@@ -12,6 +12,7 @@
 
 mod chaos;
 mod checks;
+mod copies;
 mod process;
 mod replication;
 mod store;
@@ -144,6 +145,7 @@ impl World {
         match event {
             Event::Tick(pid) => {
                 self.call(pid, Node::tick);
+                self.drive_copies(pid);
                 let delay = 60 + self.below(40);
                 self.later(delay, Event::Tick(pid));
             }

@@ -4,6 +4,7 @@ use super::process::{Log, Process};
 use super::store::Store;
 use crate::id::{NodeId, ShardId};
 use crate::node::action::{Duty, Member, Ms, OpId, Operation, Outcome, Revision};
+use crate::node::layout::HandoverId;
 use crate::node::{Action, Change, Entry, LeaseId, Node, NodeRequest, RequestId, Settings};
 use crate::slots::Slot;
 use std::cmp::Reverse;
@@ -98,6 +99,8 @@ pub(super) struct Tally {
     pub acked: u64,
     pub promotions: u64,
     pub handovers: u64,
+    /// Moves of slots with their keys.
+    pub copied: u64,
     pub moved: u64,
     pub lost: u64,
     pub discarded: u64,
@@ -127,6 +130,7 @@ impl Tally {
         self.takeovers += takeovers;
         self.full_syncs += full_syncs;
         self.promised += promised;
+        self.copied += other.copied;
     }
 }
 
@@ -169,6 +173,8 @@ pub(super) struct World {
     requests: u64,
     /// Requests that move slots.
     moves: BTreeSet<RequestId>,
+    /// Moves of keys whose target has everything: source and target.
+    pub prepared: BTreeMap<HandoverId, (Pid, Pid)>,
     /// Acknowledged writes of each shard, with their offsets.
     pub acked: BTreeMap<ShardId, Vec<(u64, u64)>>,
     /// Writes that were reported as discarded, or died with a process.
@@ -206,6 +212,7 @@ impl World {
             writes: 0,
             requests: 0,
             moves: BTreeSet::new(),
+            prepared: BTreeMap::new(),
             acked: BTreeMap::new(),
             reported: BTreeSet::new(),
             takeovers: BTreeMap::new(),
@@ -396,6 +403,7 @@ impl World {
             }
             return;
         }
+        let moved = self.moved_copies();
         let (before, store_now) = (self.store.revision, self.store_now());
         let answer = match operation {
             Operation::Grant { ttl } => Answer::Granted(self.store.grant(store_now, ttl)),
@@ -428,6 +436,7 @@ impl World {
             self.later(delay, Event::FromStore(pid, op, answer));
         }
         if self.store.revision > before {
+            self.check_copies(&moved);
             self.store_changed();
         }
     }

@@ -1,0 +1,201 @@
+//! Changes of keys in slots that are being copied to another server.
+//!
+//! A slot whose changes are recorded has a set of the names of its changed keys. Its shard has the interest bit
+//! [`MOVING`], so that every change, also by expiry and eviction, makes an effect; settling it adds the name, before the
+//! shard is released. The copier takes names and reads the keys' values while it holds the shard. So the last value that it
+//! has read of a key is the present one, unless the key is in the set.
+
+use crate::commit::commit;
+use crate::context::ExecContext;
+use crate::db::Db;
+use crate::guard::{Guard, ShardSet};
+use crate::hold::SlowLaneThread;
+use crate::interest::MOVING;
+use crate::keyspace::{Keyspace, SHARDS, shard_of};
+use crate::sync::{Mutex, lock};
+use std::collections::{BTreeMap, BTreeSet};
+use weft_base::slot::key_slot;
+
+/// The changed keys of a slot: database and name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct ChangedKeys {
+    pub names: BTreeSet<(usize, Box<[u8]>)>,
+    /// Databases were emptied or exchanged: any key may have changed.
+    pub replaced: bool,
+}
+
+/// The recorded slots of each shard. Only the holder of a shard uses its entry.
+pub(crate) struct MovingSlots(Box<[Mutex<BTreeMap<u16, ChangedKeys>>]>);
+
+impl MovingSlots {
+    pub(crate) fn new() -> MovingSlots {
+        MovingSlots((0..SHARDS).map(|_| Mutex::default()).collect())
+    }
+
+    /// A key of `shard` has changed.
+    pub(crate) fn note(&self, db: usize, shard: u16, key: &[u8]) {
+        if let Some(changed) = lock(&self.0[usize::from(shard)]).get_mut(&key_slot(key)) {
+            changed.names.insert((db, key.into()));
+        }
+    }
+
+    /// A table of `shard` was replaced.
+    pub(crate) fn replaced(&self, shard: u16) {
+        lock(&self.0[usize::from(shard)]).values_mut().for_each(|changed| changed.replaced = true);
+    }
+}
+
+impl Keyspace {
+    /// Begins to record the changes of keys in `slot`, whose shard the guard holds.
+    pub fn begin_moving(&self, guard: &Guard<'_>, slot: u16) {
+        let shard = shard_of(slot);
+        assert!(guard.holds(shard), "the shard of slot {slot} is not held");
+        lock(&self.observers.moving.0[usize::from(shard)]).insert(slot, ChangedKeys::default());
+        self.set_interest(shard, MOVING, true);
+    }
+
+    /// Ends it.
+    pub fn end_moving(&self, guard: &Guard<'_>, slot: u16) {
+        let shard = shard_of(slot);
+        assert!(guard.holds(shard), "the shard of slot {slot} is not held");
+        let mut slots = lock(&self.observers.moving.0[usize::from(shard)]);
+        slots.remove(&slot);
+        self.set_interest(shard, MOVING, !slots.is_empty());
+    }
+
+    /// Takes up to `most` names of changed keys in `slot`, whose shard the guard holds.
+    pub fn take_changed(&self, guard: &Guard<'_>, slot: u16, most: usize) -> ChangedKeys {
+        let shard = shard_of(slot);
+        assert!(guard.holds(shard), "the shard of slot {slot} is not held");
+        let mut slots = lock(&self.observers.moving.0[usize::from(shard)]);
+        let Some(changed) = slots.get_mut(&slot) else { return ChangedKeys::default() };
+        let mut names = BTreeSet::new();
+        while names.len() < most
+            && let Some(name) = changed.names.pop_first()
+        {
+            names.insert(name);
+        }
+        ChangedKeys { names, replaced: changed.replaced }
+    }
+
+    /// Whether changes of keys of `slot` are recorded; may be outdated at once.
+    pub fn has_changed(&self, slot: u16) -> bool {
+        let slots = lock(&self.observers.moving.0[usize::from(shard_of(slot))]);
+        slots.get(&slot).is_some_and(|changed| changed.replaced || !changed.names.is_empty())
+    }
+
+    /// Deletes the keys of `slot` in all databases, in steps, for replicas and files, too, while `may`, which is asked under
+    /// each hold of the shard. Returns the number of deleted keys.
+    pub fn clean_slot(
+        &self,
+        thread: &mut SlowLaneThread<'_>,
+        context: &mut ExecContext,
+        slot: u16,
+        may: &mut dyn FnMut() -> bool,
+    ) -> usize {
+        /// Keys that are deleted under one hold.
+        const STEP: usize = 64;
+        let set = ShardSet::one(shard_of(slot));
+        let mut deleted = 0;
+        for index in 0..self.databases() {
+            while self.slot_len(slot, index) > 0 {
+                let mut guard = thread.hold(context, &set);
+                if !may() {
+                    return deleted;
+                }
+                let mut db = Db::new(&guard, context, index);
+                let names = db.slot_names(slot, STEP);
+                for name in &names {
+                    let key = db.key(name);
+                    if db.delete(&key) {
+                        db.log(&[b"UNLINK", name]);
+                        db.context.effects.end_unlogged();
+                        deleted += 1;
+                    }
+                }
+                guard.begin_commit();
+                commit(&guard, context);
+                guard.publish();
+                drop(guard);
+                context.ring(&self.observers.log);
+                context.free_removed();
+                drop(context.take_removed());
+                if names.is_empty() {
+                    break;
+                }
+            }
+        }
+        deleted
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::hold::Outside;
+    use weft_types::Limits;
+    use weft_types::string::{New, record};
+
+    fn put(db: &mut Db<'_>, name: &[u8]) {
+        let key = db.key(name);
+        db.put(
+            &key,
+            record(New { key: name, value: b"v", expiry: None, clock: 0 }, &Limits::default()),
+        );
+    }
+
+    #[test]
+    fn changed_keys_of_the_slot_are_recorded_and_no_others() {
+        let ks = Keyspace::by_slot(2, 1, Box::new(|_| {}));
+        let mut context = ExecContext::new(1000, 1);
+        let mut inside = Outside::new(&ks, 0).enter();
+        let slot = key_slot(b"{a}");
+        let guard = inside.world(&mut context).expect("nothing runs");
+        ks.begin_moving(&guard, slot);
+        for (db, name) in [(0, &b"{a}1"[..]), (1, b"{a}2"), (0, b"{b}1"), (0, b"{a}1")] {
+            put(&mut Db::new(&guard, &mut context, db), name);
+            context.effects.end_unlogged();
+            commit(&guard, &mut context);
+        }
+        assert!(ks.has_changed(slot));
+        let changed = ks.take_changed(&guard, slot, 1);
+        assert_eq!((changed.names.len(), changed.replaced), (1, false));
+        assert_eq!(ks.take_changed(&guard, slot, 9).names.len(), 1);
+        assert_eq!(ks.take_changed(&guard, slot, 9), ChangedKeys::default());
+        Db::new(&guard, &mut context, 0).take_all();
+        commit(&guard, &mut context);
+        assert!(ks.take_changed(&guard, slot, 9).replaced);
+        ks.end_moving(&guard, slot);
+        put(&mut Db::new(&guard, &mut context, 0), b"{a}1");
+        context.effects.end_unlogged();
+        commit(&guard, &mut context);
+        assert!(!ks.has_changed(slot));
+    }
+
+    #[test]
+    fn cleaning_deletes_the_keys_of_the_slot_in_all_databases() {
+        let ks = Keyspace::by_slot(2, 1, Box::new(|_| {}));
+        let mut context = ExecContext::new(1000, 1);
+        let slot = key_slot(b"{a}");
+        {
+            let mut inside = Outside::new(&ks, 0).enter();
+            let guard = inside.world(&mut context).expect("nothing runs");
+            for n in 0..300 {
+                put(&mut Db::new(&guard, &mut context, n % 2), format!("{{a}}{n}").as_bytes());
+            }
+            put(&mut Db::new(&guard, &mut context, 0), b"{b}1");
+            context.effects.end_unlogged();
+            commit(&guard, &mut context);
+        }
+        let mut thread = SlowLaneThread::background(&ks, &|| 1000);
+        let mut rest = 2;
+        let mut twice = || {
+            rest -= 1;
+            rest >= 0
+        };
+        assert_eq!(ks.clean_slot(&mut thread, &mut context, slot, &mut twice), 128);
+        assert_eq!(ks.clean_slot(&mut thread, &mut context, slot, &mut || true), 300 - 128);
+        assert_eq!((ks.slot_len(slot, 0), ks.slot_len(slot, 1)), (0, 0));
+        assert_eq!(ks.counts(0).0, 1);
+    }
+}
