@@ -42,6 +42,10 @@ impl Marks {
     pub fn apply(&mut self, map: &mut Map, me: NodeId) {
         let is_mine = |slot: &Slot| map.owner(*slot).is_some_and(|owner| owner.id == me);
         let is_known = |id: &NodeId| map.node(*id).is_some();
+        // As in Valkey, only primaries have marks.
+        if map.node(me).is_some_and(|node| !node.is_primary()) {
+            *self = Marks::default();
+        }
         // Before this node has seen the store, no slot has an owner.
         if map.slots_assigned() > 0 {
             self.migrating.retain(|slot, to| is_mine(slot) && is_known(to));

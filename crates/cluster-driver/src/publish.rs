@@ -64,11 +64,13 @@ impl Publisher {
         if map == before.map && suspended == before.suspended && settings == before.settings {
             return;
         }
+        let owns = !map.slots_of(before.me).is_empty();
         self.driver.note_forgotten(&before.map, &map);
         let mut topology = weft_state::cluster::Topology::new(map, before.me, settings);
         topology.suspended = suspended;
         let begins = !topology.suspended.is_empty();
-        let is_whole = begins && matches!(self.duty, Duty::Lead { .. }) && self.serves.is_empty();
+        // The role is about to go: no write at all may follow.
+        let is_whole = begins && owns && self.serves.is_empty();
         {
             let mut hand = srv.hand();
             let stop = hand.stop();
@@ -85,7 +87,10 @@ impl Publisher {
     /// The present map, and the slots that are suspended.
     fn present(&mut self, before: &Topology) -> (Map, SlotSet) {
         let me = self.driver.me;
-        let map = self.driver.machine().map();
+        let (map, incoming) = {
+            let machine = self.driver.machine();
+            (machine.map(), machine.node().incoming())
+        };
         self.shows_store = map.is_some();
         let mut map = map.unwrap_or_else(|| {
             // This node has no line in the store: it knows no other one.
@@ -101,7 +106,10 @@ impl Publisher {
         self.driver.marks().apply(&mut map, me);
         let suspended = match self.duty {
             Duty::Lead { .. } => {
-                map.slots_of(me).iter().filter(|slot| !self.serves.contains(*slot)).collect()
+                let owned = map.slots_of(me);
+                let leaving = owned.iter().filter(|slot| !self.serves.contains(*slot));
+                // Until this node sees the end, its owner may redirect clients here already.
+                leaving.chain(incoming.iter().filter(|slot| !owned.contains(*slot))).collect()
             }
             Duty::None | Duty::Follow { .. } => SlotSet::default(),
         };

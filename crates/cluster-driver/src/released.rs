@@ -44,7 +44,11 @@ impl Driver {
             let of_node: SlotSet =
                 slots.iter().filter(|slot| owner(*slot) == Some(node.id)).collect();
             if !of_node.is_empty() {
-                requests.push(NodeRequest::MoveSlots { slots: Box::new(of_node), to: me });
+                requests.push(NodeRequest::MoveSlots {
+                    slots: Box::new(of_node),
+                    to: me,
+                    leave_keys: true,
+                });
             }
         }
         self.request_without_reply(requests);

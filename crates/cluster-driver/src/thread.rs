@@ -4,6 +4,7 @@ use crate::publish::Publisher;
 use crate::{Shared, spawn};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+use weft_cluster::SlotSet;
 use weft_cluster::node::{Action, DrainId, Duty, Operation, RequestId};
 use weft_config::Id;
 use weft_process::log_notice;
@@ -158,8 +159,18 @@ impl Thread {
         for (id, _) in done {
             // A replica that gets the role must have everything, and say so at once.
             hub(srv).report_written(srv);
-            self.driver.pass(|event| event.node.drained(event.now, id, event.out));
+            let slots = self.driver.machine().node().slots_of_drain(id);
+            let has_keys = slots.is_some_and(|slots| self.has_keys(&slots));
+            self.driver.pass(|event| event.node.drained(event.now, id, has_keys, event.out));
         }
+    }
+}
+
+impl Thread {
+    /// Whether there are keys of these slots.
+    fn has_keys(&self, slots: &SlotSet) -> bool {
+        let ks = &self.driver.srv.ks;
+        slots.iter().any(|slot| ks.occupied_databases().any(|db| ks.slot_len(slot, db) > 0))
     }
 }
 

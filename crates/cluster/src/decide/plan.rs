@@ -73,7 +73,10 @@ pub fn plan(
 impl Scene<'_> {
     /// RESET: this node leaves the cluster, with an own shard and no slots.
     fn leave(&self, args: &[&[u8]]) -> Result<Plan, Refusal> {
-        let change = self.reset(args)?;
+        // A node that left its shard has that shard's data, which stay: the operator may delete them.
+        let is_out = self.map.slots_of(self.myself.id).is_empty();
+        let facts = Facts { has_keys: self.facts.has_keys && !is_out, ..*self.facts };
+        let change = Scene { facts: &facts, ..*self }.reset(args)?;
         if change.id_after(self.myself.id) != self.myself.id {
             return Err(refusal(
                 "CLUSTER RESET HARD isn't possible with a store: the store knows this node by its id",
@@ -109,7 +112,11 @@ impl Scene<'_> {
                         plan.requests.push(NodeRequest::AddSlots(Box::new(free)));
                     }
                     if !others.is_empty() {
-                        plan.requests.push(NodeRequest::MoveSlots { slots: Box::new(others), to });
+                        plan.requests.push(NodeRequest::MoveSlots {
+                            slots: Box::new(others),
+                            to,
+                            leave_keys: false,
+                        });
                     }
                 }
                 edit if is_mark(&edit) => plan.marks.push(edit),

@@ -67,10 +67,13 @@ impl Node {
             || shard.value.quorum > 0
             || now <= self.heard.saturating_add(limit);
         let is_excluded = self.settings.no_failover || self.settings.priority == 0;
+        // An outage of the store ends the leases of all nodes. The primary may come back as soon as this node.
+        let has_waited =
+            self.key_since.is_some_and(|since| now >= since + self.settings.timeout / 2);
         (is_listed
             || forced.is_some_and(|forced| forced.unlisted)
             || planted::is(Fault::UnlistedPromoted))
-            && (is_fresh && !is_excluded || forced.is_some())
+            && (is_fresh && has_waited && !is_excluded || forced.is_some())
             && !self.promises.binds(now)
     }
 

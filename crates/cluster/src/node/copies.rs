@@ -201,8 +201,13 @@ impl Node {
         }
         let copy =
             Copying { from_epoch: shard.epoch, to_epoch: target.epoch, phase: CopyPhase::Copying };
-        let value =
-            HandoverValue { from: mine, to: Some(to), slots: slots.clone(), copy: Some(copy) };
+        let value = HandoverValue {
+            from: mine,
+            to: Some(to),
+            slots: slots.clone(),
+            copy: Some(copy),
+            leave_keys: false,
+        };
         let put = |key, value| Write::Put { key, value, lease: None };
         // The island is rewritten, so that no change of ownership commits that has not seen this.
         let writes = vec![

@@ -21,8 +21,29 @@ impl Node {
         Drain { id: DrainId(self.drains), requested: false, done: false }
     }
 
-    /// Everything on the slots that this node doesn't serve has ended.
-    pub fn drained(&mut self, now: Ms, id: DrainId, out: &mut Vec<Action>) {
+    /// The slots for whose requests this suspension waits.
+    pub fn slots_of_drain(&self, id: DrainId) -> Option<SlotSet> {
+        let moving = self.moving.values().find(|moving| moving.drain.id == id);
+        moving.map(|moving| moving.slots.clone())
+    }
+
+    /// Slots that another node is handing over to this one.
+    pub fn incoming(&self) -> SlotSet {
+        let (Some(state), Some((mine, _))) = (&self.state, self.led()) else {
+            return SlotSet::default();
+        };
+        let incoming = state.handovers.values();
+        incoming
+            .filter(|handover| handover.to == Some(mine) && state.suspends(handover))
+            .flat_map(|handover| handover.slots.iter())
+            .collect()
+    }
+
+    /// Everything on the slots that this node doesn't serve has ended. `has_keys`: there are keys of the slots.
+    pub fn drained(&mut self, now: Ms, id: DrainId, has_keys: bool, out: &mut Vec<Action>) {
+        for moving in self.moving.values_mut().filter(|moving| moving.drain.id == id) {
+            moving.has_keys = has_keys;
+        }
         let of_slots = self.moving.values_mut().map(|moving| &mut moving.drain);
         let of_role = self.yielding.iter_mut().filter_map(|yielding| yielding.drain.as_mut());
         for drain in of_slots.chain(of_role).filter(|drain| drain.id == id) {
@@ -100,15 +121,28 @@ impl Node {
         for (id, handover) in leaving {
             if !self.moving.contains_key(&id) {
                 let drain = self.new_drain();
-                self.moving.insert(id, Moving { slots: handover.slots.clone(), drain });
+                let slots = handover.slots.clone();
+                self.moving.insert(id, Moving { slots, drain, has_keys: false });
             }
             let is_quiet = self.moving[&id].drain.done || planted::is(Fault::DrainNotAwaited);
             let is_possible = self.proposals.is_possible(|purpose| *purpose == Purpose::Slots(id));
             if is_quiet && !is_possible && self.may_propose(now) && handover.copy.is_none() {
-                self.commit_handover(now, id, &handover);
+                // Their keys would be unreachable.
+                match self.moving[&id].has_keys && handover.to.is_some() && !handover.leave_keys {
+                    true => self.refuse_handover(now, id),
+                    false => self.commit_handover(now, id, &handover),
+                }
             }
         }
         self.run_copies(now);
+    }
+
+    fn refuse_handover(&mut self, now: Ms, id: HandoverId) {
+        let (Some(state), Some((mine, _))) = (&self.state, self.led()) else { return };
+        let key = Key::Handover(id);
+        let compares = [key, Key::Shard(mine)].iter().map(|key| state.compare(*key)).collect();
+        let writes = vec![Write::Delete { key }];
+        self.propose(now, Purpose::Slots(id), Transaction { compares, writes });
     }
 
     fn commit_handover(&mut self, now: Ms, id: HandoverId, handover: &HandoverValue) {

@@ -117,6 +117,8 @@ pub struct Node {
     state: Option<State>,
     watch: Watch,
     lease: Lease,
+    /// Since when this node has its present lease key.
+    key_since: Option<Ms>,
     /// The lease key was written, though it was not seen (a planted fault).
     key_written: bool,
     /// Counts the writes of the lease key.
@@ -150,6 +152,7 @@ impl Node {
             state: None,
             watch: Watch::None(now),
             lease: Lease::default(),
+            key_since: None,
             key_written: false,
             attempt: 0,
             proposals: Proposals::default(),
@@ -306,6 +309,13 @@ impl Node {
         if purpose == Some(Purpose::LeaseKey) && matches!(outcome, Outcome::Done(_)) {
             self.key_written = true;
         }
+        // It was never written, unless an earlier copy of it was.
+        if let (Some(Purpose::Request(id)), Outcome::Refused) = (&purpose, outcome)
+            && !self.proposals.is_possible(|purpose| *purpose == Purpose::Request(*id))
+        {
+            let waiting = self.requests.iter_mut().filter(|waiting| waiting.id == *id);
+            waiting.for_each(|waiting| waiting.sent = false);
+        }
         self.settle(now, out);
     }
 
@@ -417,6 +427,7 @@ impl Node {
         }
         if let Some(state) = &self.state {
             self.proposals.resolve(state);
+            self.key_since = self.holds_key().then(|| self.key_since.unwrap_or(now));
             self.follow_role(now);
             self.repeat_proposals(now);
             self.keep_key(now);

@@ -69,6 +69,8 @@ pub(super) struct Drain {
 pub(super) struct Moving {
     pub slots: SlotSet,
     pub drain: Drain,
+    /// After the end of all commands, there were keys of these slots.
+    pub has_keys: bool,
 }
 
 /// What the driver has reported of moves of keys from this shard.

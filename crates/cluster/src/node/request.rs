@@ -35,6 +35,8 @@ pub enum NodeRequest {
     MoveSlots {
         slots: Box<SlotSet>,
         to: NodeId,
+        /// Also if their owner has keys of them.
+        leave_keys: bool,
     },
     /// CANCELSLOTMIGRATIONS
     CancelMoves,

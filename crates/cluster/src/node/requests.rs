@@ -101,7 +101,7 @@ impl Node {
             NodeRequest::Leave => self.leave(state),
             NodeRequest::AddSlots(slots) => self.add_slots(state, slots, waiting.sent),
             NodeRequest::DeleteSlots(slots) => self.leave_slots(state, slots, None, waiting),
-            NodeRequest::MoveSlots { slots, to } => match state.nodes.get(to) {
+            NodeRequest::MoveSlots { slots, to, .. } => match state.nodes.get(to) {
                 Some(node) => self.leave_slots(state, slots, Some(node.shard), waiting),
                 None => refuse("ERR I don't know about node"),
             },
@@ -304,7 +304,9 @@ impl Node {
             return Ok(Step::Wait);
         }
         if waiting.sent {
-            return refuse("ERR The owner of the slots has cancelled the handover");
+            return refuse(
+                "ERR The owner of the slots has refused to hand them over: it has keys of them",
+            );
         }
         let Some(from) =
             owner(first).filter(|from| slots.iter().all(|slot| owner(slot) == Some(*from)))
@@ -320,7 +322,11 @@ impl Node {
         if state.overlapping_copy(slots).is_some() {
             return refuse("ERR The slots are being migrated");
         }
-        let value = HandoverValue { from, to, slots: slots.clone(), copy: None };
+        let leave_keys = match waiting.request {
+            NodeRequest::MoveSlots { leave_keys, .. } => leave_keys,
+            _ => true,
+        };
+        let value = HandoverValue { from, to, slots: slots.clone(), copy: None, leave_keys };
         let mut compared = vec![Key::Handover(waiting.handover), Key::Shard(from)];
         compared.extend(to.map(Key::Shard));
         let write = put(Key::Handover(waiting.handover), value.encode());

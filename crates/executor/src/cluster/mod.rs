@@ -43,6 +43,8 @@ pub enum Served {
     Here,
     /// Its slot is in transit: [`check_held`] must look for its keys.
     IfKeysAreHere,
+    /// Its slot is about to come here: the request waits.
+    Soon,
 }
 
 /// Whether this node serves the request of a command with one key for certain.
@@ -90,6 +92,8 @@ pub fn check(
             routes.verdict_of_keys(slot, asker, keys)
         }
         Verdict::LookAtKeys => return Ok(Served::IfKeysAreHere),
+        // The owner may redirect clients before this node has seen that it is the owner.
+        Verdict::Moved(_) if topology.suspended.contains(slot) => return Ok(Served::Soon),
         verdict => verdict,
     };
     refusal(routes, &session.shared, slot, verdict).map_or(Ok(Served::Here), Err)

@@ -278,6 +278,9 @@ fn admit_with_attention(
         _ if cluster::is_served(core, session, request, cmd) => Served::Here,
         _ => cluster::check(core, session, request, cmd)?,
     };
+    if served == Served::Soon {
+        return Ok(Some(Suspend::Paused));
+    }
     if bits & attention::CROWDED != 0
         && request.attempt.retry.is_none()
         && may_publish(core, session, cmd)
@@ -296,7 +299,7 @@ fn admit_with_attention(
         authority::begin(core, session, request, cmd)?;
     }
     Ok(match served {
-        Served::Here => held_back,
+        Served::Here | Served::Soon => held_back,
         Served::IfKeysAreHere => held_back.or(Some(Suspend::InTransit)),
     })
 }

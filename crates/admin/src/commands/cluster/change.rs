@@ -8,7 +8,7 @@ use crate::commands::replication::wait::waiting;
 use std::cell::RefCell;
 use std::sync::Arc;
 use weft_cluster::node::NodeRequest;
-use weft_cluster::{Facts, Map, NodeId, Plan, Request, Slot, Verb, decide, plan};
+use weft_cluster::{Facts, Map, NodeId, Plan, Request, Slot, SlotSet, Verb, decide, plan};
 use weft_cluster_driver::{Driver, driver};
 use weft_commands::{CmdResult, Error, error};
 use weft_config::Id;
@@ -18,7 +18,7 @@ use weft_executor::dispatch::outcome::Suspend;
 use weft_keyspace::Db;
 use weft_process::errors::words;
 use weft_process::{log_notice, log_warning};
-use weft_state::cluster::Import;
+use weft_state::cluster::{Import, Topology};
 use weft_state::session::Asking;
 use weft_state::waiting::Waiting;
 
@@ -53,13 +53,28 @@ fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResul
         cx.reply.ok();
         return Ok(());
     }
+    if let [NodeRequest::DeleteSlots(slots)] = &plan.requests[..] {
+        check_own(&topology, slots)?;
+    }
     let waiting = block(cx)?;
-    driver.mark(&plan.marks);
+    // Marks that a change of the owner ends are dropped with it, and stay if it fails.
+    if plan.requests.is_empty() || matches!(verb, Verb::Reset) {
+        driver.mark(&plan.marks);
+    }
     match plan.meet {
         Some(address) => driver.meet(address, waiting),
         None => driver.request(plan.requests, waiting),
     }
     Ok(())
+}
+
+/// Refuses to take slots from other nodes. In Valkey, a node deletes slots of others from its own view only.
+fn check_own(topology: &Topology, slots: &SlotSet) -> Result<(), Error> {
+    let is_mine = |slot| topology.map.owner(slot).is_some_and(|node| node.id == topology.me);
+    match slots.iter().find(|slot| !is_mine(*slot)) {
+        Some(slot) => Err(Error::owned(format!("ERR Slot {slot} is already unassigned"))),
+        None => Ok(()),
+    }
 }
 
 /// The plan of a subcommand.
@@ -76,11 +91,7 @@ fn request_in_transaction(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Ve
     let map = driver.without_released(client, &topology.map);
     let plan = plan_of(cx, &map, me, verb)?;
     match (verb, &plan.requests[..]) {
-        (Verb::DelSlots | Verb::DelSlotsRange, [NodeRequest::DeleteSlots(slots)])
-            if slots
-                .iter()
-                .all(|slot| topology.map.owner(slot).is_some_and(|node| node.id != me)) =>
-        {
+        (Verb::DelSlots | Verb::DelSlotsRange, [NodeRequest::DeleteSlots(slots)]) => {
             driver.release(client, slots);
         }
         (Verb::AddSlots | Verb::AddSlotsRange, [NodeRequest::AddSlots(slots)]) => {

@@ -51,6 +51,8 @@ pub struct HandoverValue {
     pub slots: SlotSet,
     /// The keys move with the slots.
     pub copy: Option<Copying>,
+    /// The owner hands them over even if it has keys of them.
+    pub leave_keys: bool,
 }
 
 /// `failovers/SHARD`: the primary hands its role to a replica.
@@ -242,6 +244,7 @@ impl HandoverValue {
             .option("to", self.to)
             .line("slots", join(&self.slots.ranges()))
             .option("copy", self.copy.map(Copying::text))
+            .option("leave-keys", self.leave_keys.then_some("yes"))
             .finish()
     }
 
@@ -249,12 +252,14 @@ impl HandoverValue {
     /// The value is not of this version's form.
     pub fn parse(value: &[u8]) -> Result<HandoverValue, Invalid> {
         let (mut from, mut to, mut slots, mut copy) = (None, None, None, None);
+        let mut leave_keys = false;
         for (word, rest) in lines(value)? {
             match word {
                 "from" => set(&mut from, word, id(rest)?)?,
                 "to" => set(&mut to, word, id(rest)?)?,
                 "slots" => set(&mut slots, word, set_of(&ranges(rest)?))?,
                 "copy" => set(&mut copy, word, Copying::parse(rest)?)?,
+                "leave-keys" => leave_keys = yes(rest)?,
                 _ => return Err(unknown(word)),
             }
         }
@@ -262,7 +267,7 @@ impl HandoverValue {
             return Err(Invalid("keys are copied to no shard".to_string()));
         }
         let slots = required(slots, "slots")?;
-        Ok(HandoverValue { from: required(from, "from")?, to, slots, copy })
+        Ok(HandoverValue { from: required(from, "from")?, to, slots, copy, leave_keys })
     }
 }
 
@@ -431,6 +436,7 @@ mod tests {
             to: Some(some_id(2)),
             slots: SlotSet::full(),
             copy: None,
+            leave_keys: true,
         };
         check(&value, &value.encode(), HandoverValue::parse);
         for phase in [CopyPhase::Copying, CopyPhase::Final, CopyPhase::Moved, CopyPhase::Failed] {

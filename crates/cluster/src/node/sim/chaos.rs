@@ -200,7 +200,10 @@ impl World {
         if self.chance(50) {
             return self.order_copy(slots, to);
         }
-        self.request(pid, NodeRequest::MoveSlots { slots: Box::new(slots), to: self.ids[to] });
+        self.request(
+            pid,
+            NodeRequest::MoveSlots { slots: Box::new(slots), to: self.ids[to], leave_keys: false },
+        );
     }
 
     /// The end of all faults.

@@ -185,7 +185,7 @@ fn three_hundred_nodes_see_a_change_with_the_first_delivery() {
     run_until(&mut world, 1500);
     let slots = Box::new(std::iter::once(0).collect());
     let to = world.ids[1];
-    world.request(world.current[5], NodeRequest::MoveSlots { slots, to });
+    world.request(world.current[5], NodeRequest::MoveSlots { slots, to, leave_keys: true });
     let target = world.shard_ids[1];
     let moved =
         |world: &World| world.store.truth.slots_of(target).is_some_and(|slots| slots.contains(0));

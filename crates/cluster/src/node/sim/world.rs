@@ -601,7 +601,7 @@ impl World {
             return;
         }
         for (id, _) in std::mem::take(&mut self.processes[pid].drains) {
-            self.call(pid, |node, now, out| node.drained(now, id, out));
+            self.call(pid, |node, now, out| node.drained(now, id, false, out));
         }
     }
 }
