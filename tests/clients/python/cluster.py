@@ -1,4 +1,4 @@
-"""redis-py as a client of a cluster that changes: writes, reads, pipelines, scripts and shard channels go on.
+"""redis-py as a client of a cluster that changes: writes, reads, pipelines, scripts and shard channels continue.
 
 usage: cluster.py PORT...
 

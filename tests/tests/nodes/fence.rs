@@ -109,11 +109,11 @@ fn acknowledged_after_stop(cluster: &mut Cluster) -> Vec<String> {
     })
 }
 
-/// What a client was told beyond refusals, until its connection ends or stays silent.
+/// The replies of a client other than refusals, until its connection ends or stays silent.
 fn acknowledged(case: &mut Case) -> Vec<String> {
     let mut found = Vec::new();
     let mut harmless = case.harmless;
-    // A blocked client may wait for its primary's return: then it is told nothing.
+    // A blocked client may wait for its primary's return: then it gets no reply.
     case.client.set_timeout(Duration::from_secs(if case.sent.is_empty() { 3 } else { 20 }));
     let replies = case.sent.len().max(1);
     for _ in 0..replies {

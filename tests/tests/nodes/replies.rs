@@ -229,7 +229,7 @@ fn masked_fields(items: &[Value]) -> Vec<Value> {
     all
 }
 
-/// What can be asked without a change.
+/// Commands without a change.
 fn read(recorder: &mut Recorder) {
     let nodes = recorder.cluster.nodes.len();
     for node in [0, 1, nodes - 1] {

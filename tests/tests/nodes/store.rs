@@ -111,7 +111,7 @@ fn map_is_followed_after_compactions_and_closed_watches() {
     expect_all_kept(load);
 }
 
-/// `cluster-store-outage stop`: no acknowledgement without a lease, and reads of replicas go on.
+/// `cluster-store-outage stop`: no acknowledgement without a lease, and reads of replicas continue.
 #[test]
 #[ignore = "long: cargo xtask test --all"]
 fn outage_stops_acknowledgements() {
@@ -191,7 +191,7 @@ fn primary_cut_from_its_replica_acknowledges_nothing_alone() {
     expect_all_kept(load);
 }
 
-/// What a failover loses without a quorum is what the returning primary reports.
+/// The returning primary reports the writes that a failover lost without a quorum.
 #[test]
 #[ignore = "long: cargo xtask test --all"]
 fn asynchronous_loss_is_reported() {

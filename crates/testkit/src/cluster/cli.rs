@@ -10,7 +10,7 @@ use crate::{locate, skipped};
 /// How long a command may take before it counts as hung.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// What a command has printed, and whether it succeeded.
+/// The output of a command, and whether it succeeded.
 #[derive(Clone, Debug)]
 pub struct Printed {
     pub command: String,
@@ -100,7 +100,7 @@ impl Running {
         }
     }
 
-    /// What it has printed so far.
+    /// The output so far.
     pub fn printed(&self) -> String {
         use std::os::unix::fs::FileExt;
         let mut bytes = Vec::new();

@@ -5,7 +5,7 @@
 //! | [`node`] | a process with a fixed port and folder: kill, stop, continue, restart |
 //! | [`proxy`] | a TCP proxy whose network fails on demand |
 //! | [`view`] | CLUSTER NODES, parsed |
-//! | [`session`] | a client that follows redirects, and says what is known about a request without an answer |
+//! | [`session`] | a client that follows redirects, and separates requests that failed from those without an answer |
 //! | [`cli`] | `valkey-cli --cluster` |
 //! | [`slot`] | hash slots |
 //! | [`ports`] | ports of nodes |
@@ -324,7 +324,7 @@ impl Cluster {
     /// Waits until all running nodes agree and serve.
     ///
     /// # Panics
-    /// If they don't, with what is missing.
+    /// If they don't, with the missing condition.
     #[track_caller]
     pub fn settle(&self) {
         self.settle_among(&self.running());
@@ -409,7 +409,7 @@ impl Cluster {
         Some(format!("nodes {first} and {} differ:\n{shape:#?}\n{:#?}", other.0, other.1))
     }
 
-    /// What all nodes say, for messages.
+    /// State, map and links of all nodes, for messages.
     pub fn describe(&self) -> String {
         let mut all = String::new();
         for (i, node) in self.nodes.iter().enumerate() {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::server::free_port;
 
-/// What happens to bytes.
+/// The treatment of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     Open,

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::PATIENCE;
 use super::slot::slot_of;
 use crate::client::{Client, describe};
 use crate::value::Value;
 
 const REDIRECTS: usize = 16;
+/// How long [`Session::until_done`] tries.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a reply may take before the request counts as without an answer.
 const REPLY: Duration = Duration::from_secs(3);
 /// Errors before which nothing was executed.
@@ -26,7 +27,7 @@ const REFUSALS: [&str; 9] = [
     "OOM",
 ];
 
-/// What is known about a request.
+/// The knowledge about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It was executed and has this reply.

@@ -1,4 +1,4 @@
-//! What a node says about its cluster: CLUSTER NODES, parsed.
+//! The cluster as one node sees it: CLUSTER NODES, parsed.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ impl Line {
         self.has("master")
     }
 
-    /// Whether somebody holds it for dead, or for possibly dead.
+    /// Whether the asked node regards it as failed, or as possibly failed.
     pub fn is_failing(&self) -> bool {
         self.has("fail") || self.has("fail?")
     }
@@ -89,7 +89,7 @@ impl View {
         Some(View(lines))
     }
 
-    /// What all nodes must agree on: ids, roles, slots.
+    /// The facts on which all nodes must agree: ids, roles, slots.
     pub fn shape(&self) -> Vec<String> {
         let shape = |line: &Line| {
             format!("{} {} {:?} {:?}", line.id, line.is_primary(), line.primary, line.slots)
