@@ -179,7 +179,7 @@ fn count(ports: &Mutex<Vec<u16>>, client: usize, stop: &AtomicBool) -> BTreeMap<
         };
         links.insert(port, link);
         match reply.value {
-            Value::Int(now) => {
+            Value::Integer(now) => {
                 let least = known.acked + 1;
                 let most = least + known.unknown;
                 assert!((least..=most).contains(&now), "{name}: {now} after {known:?}");
@@ -315,7 +315,7 @@ fn values_arrive_as_they_were() {
         assert_eq!(client.cmd(words).error(), None, "{words:?}");
     }
     let names = ["text", "dies", "list", "hash", "set", "zset", "stream", "hll"];
-    let mut dumps = |client: &mut Client| {
+    let dumps = |client: &mut Client| {
         names.map(|name| (client.cmd(&["DUMP", name]), client.cmd(&["PEXPIRETIME", name])))
     };
     let before = dumps(&mut client);
