@@ -212,7 +212,7 @@ fn check(pair: &Pair, counts: &BTreeMap<String, Count>) {
     let mut keys = 0;
     for (name, known) in counts {
         let now = match client.cmd(&["GET", name]) {
-            Value::Null => 0,
+            now if now.is_null() => 0,
             now => now.text().parse().expect("a number"),
         };
         keys += i64::from(now > 0);
