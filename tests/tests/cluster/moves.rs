@@ -131,11 +131,13 @@ impl Pair {
         };
         let range = format!(
             r#"{{"key":"{}","range_end":"{}"}}"#,
-            encode("moves/handovers/"),
-            encode("moves/handovers0")
+            encode("/moves/handovers/"),
+            encode("/moves/handovers0")
         );
         wait_until("the move has ended", || {
-            !self.etcd.post("/v3/kv/range", &range).contains("\"kvs\"")
+            let answer = self.etcd.post("/v3/kv/range", &range);
+            assert!(answer.contains("\"revision\""), "{answer}");
+            !answer.contains("\"kvs\"")
         });
     }
 
@@ -193,7 +195,7 @@ fn count(ports: &Mutex<Vec<u16>>, client: usize, stop: &AtomicBool) -> BTreeMap<
                         port = to.parse().expect("a port")
                     }
                     _ => {
-                        let passes = ["CLUSTERDOWN", "LOADING", "TRYAGAIN"];
+                        let passes = ["CLUSTERDOWN", "LOADING", "READONLY", "TRYAGAIN"];
                         assert!(passes.iter().any(|word| text.starts_with(word)), "{text}");
                         thread::sleep(Duration::from_millis(20));
                     }
