@@ -8,7 +8,7 @@ use crate::invalidation::Caches;
 use crate::lane_lock::LaneLock;
 use crate::lock::{ShardLock, Waiter};
 use crate::log::Log;
-use crate::moving::MovingSlots;
+use crate::moving_slots::MovingSlots;
 use crate::notice::Listener;
 use crate::occupied::Occupied;
 use crate::replica_expiry::NotedKeys;
@@ -165,7 +165,7 @@ impl Observers {
             listener: OnceLock::new(),
             log: Arc::default(),
             caches: OnceLock::new(),
-            moving: MovingSlots::new(),
+            moving: MovingSlots::new(SHARDS),
         }
     }
 }

@@ -47,6 +47,7 @@ mod lane_lock;
 pub mod lock;
 pub mod log;
 pub mod moving;
+pub mod moving_slots;
 pub mod notice;
 mod occupied;
 mod old_records;

@@ -11,46 +11,16 @@ use crate::db::Db;
 use crate::guard::{Guard, ShardSet};
 use crate::hold::SlowLaneThread;
 use crate::interest::MOVING;
-use crate::keyspace::{Keyspace, SHARDS, shard_of};
-use crate::sync::{Mutex, lock};
-use std::collections::{BTreeMap, BTreeSet};
-use weft_base::slot::key_slot;
-
-/// The changed keys of a slot: database and name.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct ChangedKeys {
-    pub names: BTreeSet<(usize, Box<[u8]>)>,
-    /// Databases were emptied or exchanged: any key may have changed.
-    pub replaced: bool,
-}
-
-/// The recorded slots of each shard. Only the holder of a shard uses its entry.
-pub(crate) struct MovingSlots(Box<[Mutex<BTreeMap<u16, ChangedKeys>>]>);
-
-impl MovingSlots {
-    pub(crate) fn new() -> MovingSlots {
-        MovingSlots((0..SHARDS).map(|_| Mutex::default()).collect())
-    }
-
-    /// A key of `shard` has changed.
-    pub(crate) fn note(&self, db: usize, shard: u16, key: &[u8]) {
-        if let Some(changed) = lock(&self.0[usize::from(shard)]).get_mut(&key_slot(key)) {
-            changed.names.insert((db, key.into()));
-        }
-    }
-
-    /// A table of `shard` was replaced.
-    pub(crate) fn replaced(&self, shard: u16) {
-        lock(&self.0[usize::from(shard)]).values_mut().for_each(|changed| changed.replaced = true);
-    }
-}
+use crate::keyspace::{Keyspace, shard_of};
+use crate::moving_slots::ChangedKeys;
+use std::collections::BTreeSet;
 
 impl Keyspace {
     /// Begins to record the changes of keys in `slot`, whose shard the guard holds.
     pub fn begin_moving(&self, guard: &Guard<'_>, slot: u16) {
         let shard = shard_of(slot);
         assert!(guard.holds(shard), "the shard of slot {slot} is not held");
-        lock(&self.observers.moving.0[usize::from(shard)]).insert(slot, ChangedKeys::default());
+        self.observers.moving.with(shard, |slots| slots.insert(slot, ChangedKeys::default()));
         self.set_interest(shard, MOVING, true);
     }
 
@@ -58,30 +28,34 @@ impl Keyspace {
     pub fn end_moving(&self, guard: &Guard<'_>, slot: u16) {
         let shard = shard_of(slot);
         assert!(guard.holds(shard), "the shard of slot {slot} is not held");
-        let mut slots = lock(&self.observers.moving.0[usize::from(shard)]);
-        slots.remove(&slot);
-        self.set_interest(shard, MOVING, !slots.is_empty());
+        let is_last = self.observers.moving.with(shard, |slots| {
+            slots.remove(&slot);
+            slots.is_empty()
+        });
+        self.set_interest(shard, MOVING, !is_last);
     }
 
     /// Takes up to `most` names of changed keys in `slot`, whose shard the guard holds.
     pub fn take_changed(&self, guard: &Guard<'_>, slot: u16, most: usize) -> ChangedKeys {
         let shard = shard_of(slot);
         assert!(guard.holds(shard), "the shard of slot {slot} is not held");
-        let mut slots = lock(&self.observers.moving.0[usize::from(shard)]);
-        let Some(changed) = slots.get_mut(&slot) else { return ChangedKeys::default() };
-        let mut names = BTreeSet::new();
-        while names.len() < most
-            && let Some(name) = changed.names.pop_first()
-        {
-            names.insert(name);
-        }
-        ChangedKeys { names, replaced: changed.replaced }
+        self.observers.moving.with(shard, |slots| {
+            let Some(changed) = slots.get_mut(&slot) else { return ChangedKeys::default() };
+            let mut names = BTreeSet::new();
+            while names.len() < most
+                && let Some(name) = changed.names.pop_first()
+            {
+                names.insert(name);
+            }
+            ChangedKeys { names, replaced: changed.replaced }
+        })
     }
 
     /// Whether changes of keys of `slot` are recorded; may be outdated at once.
     pub fn has_changed(&self, slot: u16) -> bool {
-        let slots = lock(&self.observers.moving.0[usize::from(shard_of(slot))]);
-        slots.get(&slot).is_some_and(|changed| changed.replaced || !changed.names.is_empty())
+        self.observers.moving.with(shard_of(slot), |slots| {
+            slots.get(&slot).is_some_and(|changed| changed.replaced || !changed.names.is_empty())
+        })
     }
 
     /// Deletes the keys of `slot` in all databases, in steps, for replicas and files, too, while `may`, which is asked under
@@ -133,15 +107,12 @@ impl Keyspace {
 mod tests {
     use super::*;
     use crate::hold::Outside;
-    use weft_types::Limits;
+    use weft_base::slot::key_slot;
     use weft_types::string::{New, record};
 
     fn put(db: &mut Db<'_>, name: &[u8]) {
         let key = db.key(name);
-        db.put(
-            &key,
-            record(New { key: name, value: b"v", expiry: None, clock: 0 }, &Limits::default()),
-        );
+        db.set(&key, record(name, New::Bytes(b"v"), None, 0));
     }
 
     #[test]
@@ -162,7 +133,7 @@ mod tests {
         assert_eq!((changed.names.len(), changed.replaced), (1, false));
         assert_eq!(ks.take_changed(&guard, slot, 9).names.len(), 1);
         assert_eq!(ks.take_changed(&guard, slot, 9), ChangedKeys::default());
-        Db::new(&guard, &mut context, 0).take_all();
+        drop(Db::new(&guard, &mut context, 0).take_all());
         commit(&guard, &mut context);
         assert!(ks.take_changed(&guard, slot, 9).replaced);
         ks.end_moving(&guard, slot);

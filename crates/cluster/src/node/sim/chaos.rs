@@ -197,7 +197,7 @@ impl World {
         let used = self.plan.shards as Slot * SLOTS_EACH;
         let slots: SlotSet =
             (first..used.min(first + 3)).filter(|slot| owned.contains(*slot)).collect();
-        if self.chance(50) {
+        if self.chance(60) {
             return self.order_copy(slots, to);
         }
         self.request(

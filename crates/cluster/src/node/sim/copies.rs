@@ -40,12 +40,12 @@ impl World {
     fn drive_export(&mut self, pid: Pid, view: &CopyView) {
         let id = view.id;
         match view.phase {
-            _ if self.chance(3) => self.call(pid, |node, now, out| node.copy_failed(now, id, out)),
-            CopyPhase::Copying if self.chance(40) => {
+            _ if self.chance(1) => self.call(pid, |node, now, out| node.copy_failed(now, id, out)),
+            CopyPhase::Copying if self.chance(80) => {
                 self.call(pid, |node, now, out| node.copy_is_close(now, id, out));
             }
             CopyPhase::Final if self.prepared.get(&id).is_some_and(|(from, _)| *from == pid) => {
-                if self.chance(50) {
+                if self.chance(80) {
                     self.call(pid, |node, now, out| node.copied(now, id, out));
                 }
             }
