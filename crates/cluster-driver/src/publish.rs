@@ -37,6 +37,16 @@ impl Publisher {
         (self.serves, self.is_due) = (slots, true);
     }
 
+    /// Whether this node is a primary.
+    pub fn leads(&self) -> bool {
+        matches!(self.duty, Duty::Lead { .. })
+    }
+
+    /// Whether this node neither leads nor follows.
+    pub fn is_idle(&self) -> bool {
+        self.duty == Duty::None
+    }
+
     pub fn set_duty(&mut self, duty: Duty) {
         (self.duty, self.is_due) = (duty, true);
     }

@@ -195,10 +195,10 @@ impl Store {
         let watch = self.note(self.etcd.watch(b"", from, timeout));
         let Ok(mut watch) = watch else { return };
         *self.watch() = Some(watch.canceller());
-        let mut looked = Instant::now();
+        let (mut looked, mut checked) = (Instant::now(), Instant::now());
         let mut last = after;
         loop {
-            match watch.next(timeout) {
+            match watch.next(timeout / 2) {
                 Ok(Some(batch)) => {
                     last = batch.revision.0;
                     let changes = batch.changes.into_iter().map(change).collect();
@@ -208,6 +208,18 @@ impl Store {
                 }
                 Ok(None) => {}
                 Err(end) => return log_notice!("Cluster store: {end}"),
+            }
+            if checked.elapsed() > timeout / 2 {
+                checked = Instant::now();
+                if let Ok(snapshot) = self.etcd.read(b"format", timeout / 2)
+                    && snapshot.revision.0 < last
+                {
+                    log_warning!(
+                        "Cluster store: revision {} after {last}: was it restored?",
+                        snapshot.revision
+                    );
+                    return driver.pass(|event| event.node.store_went_back(event.now, event.out));
+                }
             }
             // A member of the store that hangs is silent.
             if looked.elapsed() > 4 * timeout {

@@ -67,13 +67,12 @@ impl Thread {
     /// A node that has left its shard while it loaded a copy begins again without data.
     fn begin_again(&self) {
         let srv = self.driver.srv;
-        if !self.driver.machine().node().has_lost_data() {
+        if !self.publisher.is_idle() || !self.driver.machine().node().has_lost_data() {
             return;
         }
-        // The end of the load drops what was loaded.
-        let has_keys = (0..srv.ks.databases()).any(|db| srv.ks.counts(db).0 > 0);
+        // No load can begin any more. The end of one has dropped all data, unless the earlier data were still there.
         let is_settled = hub(srv).lock().pending.is_empty() && !srv.persistence.loading.is_on();
-        if is_settled && !has_keys {
+        if is_settled {
             let offset = hub_offset(self.driver);
             self.driver.pass(|event| event.node.data_at(event.now, offset, None, event.out));
         }
@@ -125,10 +124,15 @@ impl Thread {
 
     /// A primary that ends redirects its clients before its role changes, and one that begins has its role before clients come.
     fn change_duty(&mut self, duty: Duty) {
+        let led = self.publisher.leads();
         self.publisher.set_duty(duty);
         match duty {
             Duty::Lead { .. } => {
                 let srv = self.driver.srv;
+                if led {
+                    // Another epoch: earlier writes wait for replicas that are not listed any more.
+                    hub(srv).abandon_unconfirmed(srv);
+                }
                 self.driver.change_role(duty);
                 let quorum = srv.config().int(Id::CLUSTER_WRITE_QUORUM) > 0;
                 hub(srv).set_quorum(srv, quorum);

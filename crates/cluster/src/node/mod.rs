@@ -260,6 +260,24 @@ impl Node {
         self.settle(now, out);
     }
 
+    /// The store has an earlier revision than this node has seen: it was restored from a backup, or is another one. Others may decide
+    /// on what it has now, so this node begins again: without a lease, a role and a view.
+    pub fn store_went_back(&mut self, now: Ms, out: &mut Vec<Action>) {
+        self.lease = Lease::default();
+        self.state = None;
+        self.watch = Watch::None(now);
+        self.proposals = Proposals::default();
+        self.candidate = Candidate::default();
+        self.key_since = None;
+        self.leader = None;
+        self.yielding = None;
+        self.moving.clear();
+        out.push(Action::Log(
+            "The store went back to an earlier state. This node begins again with it".to_string(),
+        ));
+        self.settle(now, out);
+    }
+
     /// All keys under the prefix, at a revision.
     pub fn snapshot(
         &mut self,

@@ -71,7 +71,8 @@ impl Primary {
         if let Some(shard) = cx.member
             && let Some(Greeting { member, epoch, .. }) = self.greeting(conn)
         {
-            shard.progress(member, epoch, acked, whole);
+            // A replica can't have more than the stream.
+            shard.progress(member, epoch, acked.min(cx.stream.offset()), whole);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::commands::replication::wait::waiting;
 use std::cell::RefCell;
 use std::sync::Arc;
 use weft_cluster::node::NodeRequest;
-use weft_cluster::{Facts, Map, NodeId, Plan, Request, Slot, SlotSet, Verb, decide, plan};
+use weft_cluster::{Facts, Map, NodeId, Plan, Request, Slot, Verb, decide, plan};
 use weft_cluster_driver::{Driver, driver};
 use weft_commands::{CmdResult, Error, error};
 use weft_config::Id;
@@ -48,14 +48,12 @@ fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResul
         return request_in_transaction(cx, driver, verb);
     }
     let topology = topology(cx)?;
-    let plan = plan_of(cx, &topology.map, topology.me, verb)?;
+    let mut plan = plan_of(cx, &topology.map, topology.me, verb)?;
     if plan == Plan::default() {
         cx.reply.ok();
         return Ok(());
     }
-    if let [NodeRequest::DeleteSlots(slots)] = &plan.requests[..] {
-        check_own(&topology, slots)?;
-    }
+    keep_own(&topology, &mut plan.requests);
     let waiting = block(cx)?;
     // Marks that a change of the owner ends are dropped with it, and stay if it fails.
     if plan.requests.is_empty() || matches!(verb, Verb::Reset) {
@@ -68,13 +66,17 @@ fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResul
     Ok(())
 }
 
-/// Refuses to take slots from other nodes. In Valkey, a node deletes slots of others from its own view only.
-fn check_own(topology: &Topology, slots: &SlotSet) -> Result<(), Error> {
-    let is_mine = |slot| topology.map.owner(slot).is_some_and(|node| node.id == topology.me);
-    match slots.iter().find(|slot| !is_mine(*slot)) {
-        Some(slot) => Err(Error::owned(format!("ERR Slot {slot} is already unassigned"))),
-        None => Ok(()),
-    }
+/// Keeps the slots of other nodes out of the plan of DELSLOTS: in Valkey, a node deletes slots of others from its own view only.
+fn keep_own(topology: &Topology, requests: &mut Vec<NodeRequest>) {
+    let is_mine =
+        |slot: &Slot| topology.map.owner(*slot).is_some_and(|node| node.id == topology.me);
+    requests.retain_mut(|request| match request {
+        NodeRequest::DeleteSlots(slots) => {
+            **slots = slots.iter().filter(is_mine).collect();
+            !slots.is_empty()
+        }
+        _ => true,
+    });
 }
 
 /// The plan of a subcommand.
