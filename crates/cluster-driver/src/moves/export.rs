@@ -262,7 +262,7 @@ impl Export {
         Ok(all)
     }
 
-    /// After the last round. An eviction is no change that anybody could see while the slots are suspended.
+    /// After the last round. No client could see an eviction while the slots are suspended.
     fn check_unchanged(&mut self) -> Result<(), Failure> {
         for slot in self.slots.clone() {
             while self.driver.srv.ks.has_changed(slot) {

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! The value exists from before the first copied key until the last superfluous key is deleted, so no
-//! kill leaves keys that nobody knows of. It names the epochs of both primaries, since only these
-//! two processes know what was copied: after a failover of either one, the move fails.
+//! kill leaves keys that no node knows of. It names the epochs of both primaries, since only these
+//! two processes know which keys were copied: after a failover of either one, the move fails.
 //!
 //! While it exists, no other change of ownership of its slots commits: its creation rewrites the
-//! island, so whoever compares the island has seen it.
+//! island, so a transaction that compares the island was decided with it.
 
 use super::Node;
 use super::action::{Action, Ms, Transaction, Write};

@@ -73,7 +73,7 @@ pub(super) struct Moving {
     pub has_keys: bool,
 }
 
-/// What the driver has reported of moves of keys from this shard.
+/// Reports of the driver about moves of keys from this shard.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     /// The target is close: the slots may be suspended.

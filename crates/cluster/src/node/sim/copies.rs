@@ -72,7 +72,7 @@ impl World {
         let Some((shard, of)) = truth.shard_of(member.node) else { return };
         let owned = truth.slots_of(shard);
         let owns = |slot| owned.is_some_and(|owned| owned.contains(slot));
-        // What a replaced primary does to its data is discarded.
+        // The changes of a replaced primary are discarded.
         if of.value.primary == member
             && let Some(slot) = slots.iter().find(|slot| owns(*slot))
         {
