@@ -260,9 +260,9 @@ impl Keyspace {
         &self.safepoints
     }
 
-    /// Hashes a key and finds its shard. Not inlined: its callers would be large, and most don't take the path to it, because
-    /// the plan has hashed the first key.
-    #[inline(never)]
+    /// Hashes a key and finds its shard. Inlined into the plan of requests; callers off the path of the first key should not inline
+    /// themselves.
+    #[inline(always)]
     pub fn key<'a>(&self, bytes: &'a [u8]) -> Key<'a> {
         let slot = key_slot(bytes);
         Key { bytes, hash: self.hasher.hash_in(bytes, slot), slot }
