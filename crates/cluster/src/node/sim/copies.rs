@@ -37,6 +37,12 @@ impl World {
         }
     }
 
+    fn finish_export(&mut self, pid: Pid, id: HandoverId) {
+        if self.chance(80) {
+            self.call(pid, |node, now, out| node.copied(now, id, out));
+        }
+    }
+
     fn drive_export(&mut self, pid: Pid, view: &CopyView) {
         let id = view.id;
         match view.phase {
@@ -45,9 +51,7 @@ impl World {
                 self.call(pid, |node, now, out| node.copy_is_close(now, id, out));
             }
             CopyPhase::Final if self.prepared.get(&id).is_some_and(|(from, _)| *from == pid) => {
-                if self.chance(80) {
-                    self.call(pid, |node, now, out| node.copied(now, id, out));
-                }
+                self.finish_export(pid, id);
             }
             CopyPhase::Final if view.is_drained => {
                 let is_there = |node: &Node| {
