@@ -115,7 +115,8 @@ fn check_import(session: &Session, request: &Request<'_>, cmd: &Cmd) -> Result<(
 #[cold]
 pub fn is_suspended(core: &mut Core, session: &Session, request: &Request<'_>, cmd: &Cmd) -> bool {
     let srv = core.srv;
-    if !srv.nodes.cluster.has_store() {
+    // The copy of keys goes on while clients wait.
+    if !srv.nodes.cluster.has_store() || session.options.asking == Asking::Import {
         return false;
     }
     let Some(topology) = core.topology.renew(&srv.nodes.cluster) else { return false };
