@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use weft_testkit::etcd::Etcd;
 use weft_testkit::rng::Rng;
 use weft_testkit::{Client, Server, Value, skipped};
+use weft_tests::scene::until;
 
 const LIMIT: Duration = Duration::from_secs(90);
 /// Length of a lease: etcd's least.
@@ -211,6 +212,8 @@ fn count(ports: &Mutex<Vec<u16>>, client: usize, stop: &AtomicBool) -> BTreeMap<
 fn check(pair: &Pair, counts: &BTreeMap<String, Count>) {
     let owner = pair.owner();
     let mut client = pair.nodes[owner].client();
+    // Its lease may have ended while it was stopped.
+    until("the owner serves its slots", || client.cmd(&["GET", "none"]).is_null());
     let mut keys = 0;
     for (name, known) in counts {
         let now = match client.cmd(&["GET", name]) {

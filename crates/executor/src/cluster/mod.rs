@@ -115,7 +115,7 @@ fn check_import(session: &Session, request: &Request<'_>, cmd: &Cmd) -> Result<(
 #[cold]
 pub fn is_suspended(core: &mut Core, session: &Session, request: &Request<'_>, cmd: &Cmd) -> bool {
     let srv = core.srv;
-    // The copy of keys goes on while clients wait.
+    // The copy of keys continues while clients wait.
     if !srv.nodes.cluster.has_store() || session.options.asking == Asking::Import {
         return false;
     }
