@@ -254,11 +254,11 @@ mod tests {
         );
         assert_eq!(marks.last_unit(), 20);
         for unit in 21..21 + 2 * MARKS as u64 {
-            marks.note(unit, 10 * unit);
+            marks.note(unit, 20 * unit);
         }
         let oldest = 21 + MARKS as u64;
-        assert_eq!(marks.offset(11), Some(10 * oldest), "a dropped unit counts as the oldest mark");
-        assert_eq!(marks.unit_through(10 * oldest - 1), 0, "earlier units are not known any more");
+        assert_eq!(marks.offset(11), Some(20 * oldest), "a dropped unit counts as the oldest mark");
+        assert_eq!(marks.unit_through(20 * oldest - 1), 0, "earlier units are not known any more");
         marks.begin(50_000, 700_000);
         assert_eq!((marks.offset(50_000), marks.offset(50_001)), (Some(700_000), None));
     }
