@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_testkit::client::encode;
 use weft_testkit::{Client, Server, Value};
 use weft_tests::scene::{
-    client, pause_slow_lane, reply, reply_text, send, send_all, until, until_blocked,
+    client, id, pause_slow_lane, reply, reply_text, send, send_all, until, until_blocked,
     until_in_slow_lane,
 };
 
@@ -193,11 +193,10 @@ fn blocked_client_is_served_in_a_later_lease() {
 fn wait_that_ends_without_a_lease_gets_no_reply() {
     let (server, mut admin) = node(&[]);
     let (mut waits, mut lists, mut asked) = (client(&server), client(&server), client(&server));
-    send(&mut waits, &["WAIT", "1", "300"]);
-    send(&mut lists, &["BLPOP", "l", "0.3"]);
+    let asked_id = id(&mut asked);
+    send(&mut waits, &["WAIT", "1", "2000"]);
+    send(&mut lists, &["BLPOP", "l", "2"]);
     send(&mut asked, &["BLPOP", "l", "0"]);
-    let asked_id = admin.cmd(&["CLIENT", "LIST"]).text();
-    let asked_id = asked_id.lines().last().unwrap().split(' ').next().unwrap().replace("id=", "");
     until_blocked(&mut admin, 3);
     admin.ok(END);
     is_closed(&mut waits);
