@@ -17,7 +17,7 @@ use common::set;
 use weft_config::{Config, Id, LoadArgs, LoadError};
 
 /// Answered by this server only: dropped by the reference, kept for old files.
-const OURS: [&str; 12] = [
+const OURS: [&str; 19] = [
     "aof-checksum",
     "aof-zeros-ahead",
     "aof-load-corrupt-tail-max-size",
@@ -30,6 +30,13 @@ const OURS: [&str; 12] = [
     "snapshot-memory-limit",
     "unauthenticated-client-timeout",
     "unauthenticated-clients-percent",
+    "cluster-store",
+    "cluster-store-ca-cert-file",
+    "cluster-store-cert-file",
+    "cluster-store-key-file",
+    "cluster-store-password",
+    "cluster-store-user",
+    "cluster-write-quorum",
 ];
 
 /// Defaults that differ.
