@@ -50,7 +50,7 @@ pub const CLUSTERSCAN: ServerCommand = {
         Flags::READONLY,
         "9.1.0",
         "Iterates over the keys of the cluster.",
-        "cursor:string [MATCH pattern] [COUNT count:integer] [TYPE type] [SLOT slot:integer]",
+        "cursor:string [MATCH match-pattern:pattern] [COUNT count:integer] [TYPE type] [SLOT slot:integer]",
     );
     let spec = Spec {
         flags: Flags::READONLY,
@@ -510,11 +510,11 @@ static SUBCOMMANDS: [ServerCommand; 34] = [
     sub(
         NOTHING,
         Spec {
-            flags: CHANGE,
+            flags: CHANGE.or(Flags::SYSTEM),
             ..spec(
                 "syncslots",
                 -3,
-                CHANGE,
+                CHANGE.or(Flags::SYSTEM),
                 "9.0.0",
                 "Moves keys between nodes: not for clients.",
                 "",
