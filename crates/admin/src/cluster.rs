@@ -122,7 +122,8 @@ fn with_facts(mut map: Map, me: NodeId, config: &Config) -> Map {
 /// Applies directives that CONFIG SET has changed.
 pub fn apply(srv: &Server, config: &Config, changed: &[Id]) {
     let is_enabled = srv.nodes.cluster.is_enabled();
-    if !is_enabled || !DIRECTIVES.iter().any(|id| changed.contains(id)) {
+    let is_relevant = |id: &Id| DIRECTIVES.contains(id) || weft_cluster_driver::is_relevant(*id);
+    if !is_enabled || !changed.iter().any(is_relevant) {
         return;
     }
     if let Some(driver) = weft_cluster_driver::driver(srv) {

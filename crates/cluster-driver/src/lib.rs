@@ -178,7 +178,7 @@ impl Driver {
     }
 }
 
-/// Directives that the machine reads.
+/// Whether the machine reads this directive, beyond those on what the node announces.
 pub fn is_relevant(id: Id) -> bool {
     settings::DIRECTIVES.contains(&id)
 }

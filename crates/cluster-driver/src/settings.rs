@@ -6,27 +6,8 @@ use weft_cluster_store::Address;
 use weft_config::{Config, Id};
 use weft_state::cluster::addresses;
 
-/// The directives on which [`of`] depends.
-pub const DIRECTIVES: &[Id] = &[
-    Id::CLUSTER_NODE_TIMEOUT,
-    Id::CLUSTER_WRITE_QUORUM,
-    Id::CLUSTER_REPLICA_NO_FAILOVER,
-    Id::CLUSTER_REPLICA_VALIDITY_FACTOR,
-    Id::REPLICA_PRIORITY,
-    Id::CLUSTER_ANNOUNCE_IP,
-    Id::CLUSTER_ANNOUNCE_CLIENT_IPV4,
-    Id::CLUSTER_ANNOUNCE_CLIENT_IPV6,
-    Id::CLUSTER_ANNOUNCE_CLIENT_PORT,
-    Id::CLUSTER_ANNOUNCE_CLIENT_TLS_PORT,
-    Id::CLUSTER_ANNOUNCE_HOSTNAME,
-    Id::CLUSTER_ANNOUNCE_HUMAN_NODENAME,
-    Id::CLUSTER_ANNOUNCE_PORT,
-    Id::CLUSTER_ANNOUNCE_TLS_PORT,
-    Id::CLUSTER_ANNOUNCE_BUS_PORT,
-    Id::AVAILABILITY_ZONE,
-    Id::PORT,
-    Id::TLS_PORT,
-];
+/// The directives on which [`of`] depends, and that don't change what this node announces. Others need a restart.
+pub const DIRECTIVES: &[Id] = &[Id::CLUSTER_REPLICA_VALIDITY_FACTOR, Id::REPLICA_PRIORITY];
 
 /// The environment variable for `cluster-store`.
 const VARIABLE: &str = "WEFT_CLUSTER_STORE";
