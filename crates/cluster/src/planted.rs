@@ -46,6 +46,10 @@ pub enum Fault {
     CopyWhileYielding,
     /// A restarted primary leads again with the data of another incarnation than the last one.
     DurableForgotten,
+    /// A new primary of a shard doesn't know the marks of SETSLOT.
+    MarksLostByFailover,
+    /// A slot that moves keeps its marks.
+    MarksKeptByMove,
 }
 
 /// Whether this fault is planted.

@@ -27,6 +27,8 @@ pub(super) enum Purpose {
     Failover,
     /// A request for a failover is withdrawn.
     Withdrawal,
+    /// Pointless marks of slots are removed.
+    Marks,
     Request(RequestId),
 }
 
@@ -101,6 +103,7 @@ impl Proposals {
             | Purpose::Slots(_)
             | Purpose::Failover
             | Purpose::Withdrawal
+            | Purpose::Marks
             | Purpose::Request(_) => None,
         })
     }

@@ -51,6 +51,7 @@ impl Node {
             let owner = owner.filter(|owner| map.node(*owner).is_some());
             slots.iter().for_each(|slot| map.set_owner(slot, owner));
         }
+        self.show_marks(island, &mut map);
         self.mark_handovers(&mut map);
         map.current_epoch = map.max_epoch();
         Some(map)

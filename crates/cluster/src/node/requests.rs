@@ -10,6 +10,7 @@ use super::state::State;
 use super::{Node, Role};
 use crate::id::{NodeId, ShardId};
 use crate::slots::SlotSet;
+use std::collections::BTreeMap;
 
 /// The next step of a request.
 pub(super) enum Step {
@@ -31,6 +32,20 @@ fn put(key: Key, value: Vec<u8>) -> Write {
 
 pub(super) fn commit(state: &State, compared: &[Key], writes: Vec<Write>) -> Step {
     let compares = compared.iter().map(|key| state.compare(*key)).collect();
+    Step::Commit(Transaction { compares, writes })
+}
+
+/// Writes the owners of an island, in which slots go from one shard to another one.
+fn change_owners(
+    state: &State,
+    compared: &[Key],
+    island: NodeId,
+    owners: BTreeMap<ShardId, SlotSet>,
+    (slots, from, to): (&SlotSet, Option<ShardId>, Option<ShardId>),
+) -> Step {
+    let mut compares = compared.iter().map(|key| state.compare(*key)).collect();
+    let mut writes = vec![put(Key::Island(island), IslandValue::Slots(owners).encode())];
+    state.end_marks(slots, from, to, &mut compares, &mut writes);
     Step::Commit(Transaction { compares, writes })
 }
 
@@ -106,6 +121,7 @@ impl Node {
                 None => refuse("ERR I don't know about node"),
             },
             NodeRequest::CopySlots { slots, to } => self.copy_slots(state, slots, *to, waiting),
+            NodeRequest::Mark(changes) => self.mark(state, changes),
             NodeRequest::CancelMoves => self.cancel_moves(state),
         };
         step.unwrap_or_else(|step| step)
@@ -163,7 +179,8 @@ impl Node {
                     );
                 }
                 writes.extend(
-                    [Key::Shard(mine), Key::Failover(mine)].map(|key| Write::Delete { key }),
+                    [Key::Shard(mine), Key::Failover(mine), Key::Marks(mine)]
+                        .map(|key| Write::Delete { key }),
                 );
             }
             Role::Follows { .. } => {
@@ -250,7 +267,8 @@ impl Node {
             owners.remove(&id);
             compared.push(Key::Island(island));
             writes.push(put(Key::Island(island), IslandValue::Slots(owners).encode()));
-            writes.extend([Key::Shard(id), Key::Failover(id)].map(|key| Write::Delete { key }));
+            let keys = [Key::Shard(id), Key::Failover(id), Key::Marks(id)];
+            writes.extend(keys.map(|key| Write::Delete { key }));
             // Of a move of keys, the other shard deletes what it got.
             let is_leaving =
                 |handover: &HandoverValue| handover.from == id && handover.copy.is_none();
@@ -278,8 +296,8 @@ impl Node {
         if let Some((slot, _)) = busy {
             return refuse(format!("ERR Slot {slot} is already busy"));
         }
-        let write = put(Key::Island(island), IslandValue::Slots(owners).encode());
-        Ok(commit(state, &[Key::Island(island), Key::Shard(mine)], vec![write]))
+        let keys = [Key::Island(island), Key::Shard(mine)];
+        Ok(change_owners(state, &keys, island, owners, (slots, None, Some(mine))))
     }
 
     /// Slots of one shard go to another one, or to none. The shard's primary does it.
@@ -356,8 +374,7 @@ impl Node {
         let own = owners.entry(to).or_default();
         taken.iter().for_each(|slot| _ = own.insert(slot));
         compared.extend([Key::Island(island), Key::Shard(from), Key::Shard(to)]);
-        let write = put(Key::Island(island), IslandValue::Slots(owners).encode());
-        commit(state, &compared, vec![write])
+        change_owners(state, &compared, island, owners, (&taken, Some(from), Some(to)))
     }
 
     fn cancel_moves(&self, state: &State) -> Result<Step, Step> {
