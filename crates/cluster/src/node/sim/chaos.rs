@@ -25,7 +25,7 @@ impl World {
     pub fn chaos(&mut self) {
         let (host, other) = (self.some_victim(), self.some_host());
         let long = 50 + self.below(3 * T);
-        let what = self.below(100);
+        let what = self.below(112);
         self.say(|| format!("---- {what} for {host} and {other}, {long} ms"));
         match what {
             0..10 if host != other => {
@@ -67,6 +67,7 @@ impl World {
             72..78 => self.reset_link(self.current[host]),
             78..88 => self.order_failover(host),
             88..97 => self.order_move(host, other),
+            100..112 => self.order_mark(),
             _ => {
                 let pid = self.current[host];
                 if self.processes[pid].runs() {

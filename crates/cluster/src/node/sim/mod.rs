@@ -13,9 +13,11 @@
 mod chaos;
 mod checks;
 mod copies;
+mod marks;
 mod process;
 mod replication;
 mod store;
+mod tally;
 mod tests;
 mod world;
 
@@ -26,8 +28,9 @@ use crate::node::layout::{IslandValue, Key, NodeValue, ShardValue};
 use crate::node::{Node, Settings};
 use crate::slots::{Slot, SlotSet};
 use process::Log;
+use tally::Tally;
 use weft_base::rng::Rng;
-use world::{Event, Pid, Plan, SLOTS_EACH, T, Tally, World};
+use world::{Event, Pid, Plan, SLOTS_EACH, T, World};
 
 /// Duration of the faults.
 const FAULTS: Ms = 12_000;
@@ -146,6 +149,7 @@ impl World {
             Event::Tick(pid) => {
                 self.call(pid, Node::tick);
                 self.drive_copies(pid);
+                self.check_shown_marks(pid);
                 let delay = 60 + self.below(40);
                 self.later(delay, Event::Tick(pid));
             }

@@ -30,6 +30,7 @@ fn no_two_nodes_acknowledge_and_clusters_converge() {
         ("failovers by operators", tally.handovers),
         ("moves of slots", tally.moved),
         ("moves of keys", 3 * tally.copied),
+        ("marks", tally.marked),
         ("kills", tally.kills),
         ("stops", tally.stops),
         ("nodes that run twice", tally.zombies),
@@ -70,6 +71,8 @@ fn frequent_planted_faults_are_found() {
         Fault::PromiseBroken,
         Fault::UnlistedPromoted,
         Fault::DrainNotAwaited,
+        Fault::MarksLostByFailover,
+        Fault::MarksKeptByMove,
     ] {
         find(fault);
     }

@@ -1,7 +1,9 @@
 //! The simulated world: time, events, hosts, links, and replies to clients.
 
+use super::marks::MarkOrders;
 use super::process::{Log, Process};
 use super::store::Store;
+use super::tally::Tally;
 use crate::id::{NodeId, ShardId};
 use crate::node::action::{Duty, Member, Ms, OpId, Operation, Outcome, Revision};
 use crate::node::layout::HandoverId;
@@ -93,47 +95,6 @@ pub(super) enum Event {
     Continue(Pid),
 }
 
-/// Counts of events, so that tests can see that they happened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    pub acked: u64,
-    pub promotions: u64,
-    pub handovers: u64,
-    /// Moves of slots with their keys.
-    pub copied: u64,
-    pub moved: u64,
-    pub lost: u64,
-    pub discarded: u64,
-    pub kills: u64,
-    pub stops: u64,
-    pub zombies: u64,
-    pub unknown: u64,
-    pub takeovers: u64,
-    pub full_syncs: u64,
-    pub promised: u64,
-}
-
-impl Tally {
-    pub fn add(&mut self, other: &Tally) {
-        let Tally { acked, promotions, handovers, moved, lost, discarded, kills, .. } = other;
-        self.acked += acked;
-        self.promotions += promotions;
-        self.handovers += handovers;
-        self.moved += moved;
-        self.lost += lost;
-        self.discarded += discarded;
-        self.kills += kills;
-        let Tally { stops, zombies, unknown, takeovers, full_syncs, promised, .. } = other;
-        self.stops += stops;
-        self.zombies += zombies;
-        self.unknown += unknown;
-        self.takeovers += takeovers;
-        self.full_syncs += full_syncs;
-        self.promised += promised;
-        self.copied += other.copied;
-    }
-}
-
 /// The conditions of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -173,6 +134,7 @@ pub(super) struct World {
     requests: u64,
     /// Requests that move slots.
     moves: BTreeSet<RequestId>,
+    pub marks: MarkOrders,
     /// Moves of keys whose target has everything: source and target.
     pub prepared: BTreeMap<HandoverId, (Pid, Pid)>,
     /// Acknowledged writes of each shard, with their offsets.
@@ -212,6 +174,7 @@ impl World {
             writes: 0,
             requests: 0,
             moves: BTreeSet::new(),
+            marks: MarkOrders::default(),
             prepared: BTreeMap::new(),
             acked: BTreeMap::new(),
             reported: BTreeSet::new(),
@@ -305,6 +268,7 @@ impl World {
         if matches!(request, NodeRequest::MoveSlots { .. }) {
             self.moves.insert(id);
         }
+        self.note_mark_order(pid, id, &request);
         self.call(pid, |node, now, out| node.request(now, id, request, out));
     }
 
@@ -377,7 +341,9 @@ impl World {
             }
             Action::Reply { request, result } => {
                 let is_move = self.moves.remove(&request);
-                if result.is_ok() && is_move {
+                if self.marks.is_pending(request) {
+                    self.end_mark_order(request, result.is_ok());
+                } else if result.is_ok() && is_move {
                     self.tally.moved += 1;
                 } else if result.is_ok() {
                     self.tally.handovers += 1;
@@ -437,6 +403,7 @@ impl World {
         }
         if self.store.revision > before {
             self.check_copies(&moved);
+            self.check_marks();
             self.store_changed();
         }
     }
