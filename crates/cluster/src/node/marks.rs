@@ -82,8 +82,7 @@ impl Node {
         let island = state.island(shard.value.island);
         let present = state.marks.get(&mine).cloned().unwrap_or_default();
         let mut marks = present.clone();
-        let mut compared =
-            vec![Key::Marks(mine), Key::Shard(mine), Key::Island(island)];
+        let mut compared = vec![Key::Marks(mine), Key::Shard(mine), Key::Island(island)];
         let owned = state.slots_of(mine);
         for Mark { slot, direction, other } in changes {
             let of_direction = match direction {
@@ -142,7 +141,8 @@ impl Node {
         for shard in state.marks.keys() {
             let mut marks = state.effective_marks(*shard, island);
             if planted::is(Fault::MarksLostByFailover)
-                && state.revision_of(Key::Marks(*shard)) < state.shards.get(shard).map(|of| of.epoch)
+                && state.revision_of(Key::Marks(*shard))
+                    < state.shards.get(shard).map(|of| of.epoch)
             {
                 marks = MarksValue::default();
             }

@@ -42,6 +42,8 @@ pub enum NodeRequest {
     Leave,
     AddSlots(Box<SlotSet>),
     DeleteSlots(Box<SlotSet>),
+    /// Slots come to this node, from their owners or from none: DELSLOTS and ADDSLOTS in one transaction of a client.
+    TakeSlots(Box<SlotSet>),
     /// MIGRATESLOTS: the keys are copied first.
     CopySlots {
         slots: Box<SlotSet>,

@@ -9,7 +9,7 @@ use super::request::{FailoverMode, NodeRequest};
 use super::state::State;
 use super::{Node, Role};
 use crate::id::{NodeId, ShardId};
-use crate::slots::SlotSet;
+use crate::slots::{Slot, SlotSet};
 use std::collections::BTreeMap;
 
 /// The next step of a request.
@@ -115,7 +115,8 @@ impl Node {
             NodeRequest::Forget(node) => self.forget(state, *node),
             NodeRequest::Leave => self.leave(state),
             NodeRequest::AddSlots(slots) => self.add_slots(state, slots, waiting.sent),
-            NodeRequest::DeleteSlots(slots) => self.leave_slots(state, slots, None, waiting),
+            NodeRequest::DeleteSlots(slots) => self.delete_slots(state, slots, waiting),
+            NodeRequest::TakeSlots(slots) => self.take_from_all(state, slots, waiting),
             NodeRequest::MoveSlots { slots, to, .. } => match state.nodes.get(to) {
                 Some(node) => self.leave_slots(state, slots, Some(node.shard), waiting),
                 None => refuse("ERR I don't know about node"),
@@ -300,6 +301,59 @@ impl Node {
         Ok(change_owners(state, &keys, island, owners, (slots, None, Some(mine))))
     }
 
+    /// Slots of this shard get no owner. Those that another shard has taken meanwhile stay there: in Valkey, a node deletes slots
+    /// of others from its own view only.
+    fn delete_slots(
+        &self,
+        state: &State,
+        slots: &SlotSet,
+        waiting: &Waiting,
+    ) -> Result<Step, Step> {
+        let Some((mine, _)) = state.shard_of(self.me.node) else { return Ok(Step::Wait) };
+        let owned = state.slots_of(mine);
+        let owns = |slot: &Slot| owned.is_some_and(|owned| owned.contains(*slot));
+        let left: SlotSet = slots.iter().filter(owns).collect();
+        if left.is_empty() {
+            return Ok(Step::Done);
+        }
+        let leaves = |of: &HandoverValue| {
+            of.from == mine && of.to.is_some() && of.copy.is_none() && overlaps(&of.slots, &left)
+        };
+        match state.handovers.values().any(leaves) {
+            true => Ok(Step::Wait),
+            false => self.leave_slots(state, &left, None, waiting),
+        }
+    }
+
+    /// Slots come to this shard, whatever happens to their owners meanwhile: `valkey-cli --cluster fix` sends DELSLOTS to the owner before
+    /// that has handed the slot over.
+    fn take_from_all(
+        &self,
+        state: &State,
+        slots: &SlotSet,
+        waiting: &Waiting,
+    ) -> Result<Step, Step> {
+        let Some((mine, shard)) = self.led() else {
+            return refuse("ERR Only a primary owns slots");
+        };
+        let owners = state.owners(state.island(shard.value.island));
+        let owns = |slot: &Slot| owners.get(&mine).is_some_and(|own| own.contains(*slot));
+        let left: SlotSet = slots.iter().filter(|slot| !owns(slot)).collect();
+        if left.is_empty() {
+            return Ok(Step::Done);
+        }
+        if state.handovers.contains_key(&waiting.handover) {
+            return Ok(Step::Wait);
+        }
+        match owners.values().find(|owned| overlaps(owned, &left)) {
+            None => self.add_slots(state, &left, false),
+            Some(owned) => {
+                let of_owner = left.iter().filter(|slot| owned.contains(*slot)).collect();
+                self.leave_slots(state, &of_owner, Some(mine), waiting)
+            }
+        }
+    }
+
     /// Slots of one shard go to another one, or to none. The shard's primary does it.
     fn leave_slots(
         &self,
@@ -321,7 +375,7 @@ impl Node {
         if state.handovers.contains_key(&waiting.handover) {
             return Ok(Step::Wait);
         }
-        if waiting.sent {
+        if waiting.sent && !matches!(waiting.request, NodeRequest::TakeSlots(_)) {
             return refuse(
                 "ERR The owner of the slots has refused to hand them over: it has keys of them",
             );

@@ -93,7 +93,7 @@ fn request_in_transaction(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Ve
             driver.release(client, slots);
         }
         (Verb::AddSlots | Verb::AddSlotsRange, [NodeRequest::AddSlots(slots), ..]) => {
-            driver.take_over(&topology.map, me, slots);
+            driver.take_over(slots);
         }
         _ if plan == Plan::default() => {}
         _ => return Err(IN_TRANSACTION),

@@ -34,9 +34,8 @@ impl World {
         let (one, host) = (self.below(self.plan.shards as u64), self.below(64) as usize);
         let (import, ends) = (self.chance(40), self.chance(15));
         let truth = &self.store.truth;
-        let owns = |shard: &&ShardId| {
-            truth.slots_of(**shard).is_some_and(|slots| slots.contains(slot))
-        };
+        let owns =
+            |shard: &&ShardId| truth.slots_of(**shard).is_some_and(|slots| slots.contains(slot));
         let Some(owner) = self.shard_ids.iter().find(owns).copied() else { return };
         let other = self.shard_ids[one as usize];
         if other == owner {
@@ -47,9 +46,11 @@ impl World {
         let node = (!ends).then(|| nodes[host % nodes.len()]);
         let direction = if import { Direction::Importing } else { Direction::Migrating };
         let primary = truth.shards[&at].value.primary;
-        let process = self.current.iter().copied().find(|pid| {
-            self.processes[*pid].member == primary && self.processes[*pid].runs()
-        });
+        let process = self
+            .current
+            .iter()
+            .copied()
+            .find(|pid| self.processes[*pid].member == primary && self.processes[*pid].runs());
         if let Some(pid) = process {
             let mark = Mark { slot, direction, other: node };
             self.request(pid, NodeRequest::Mark(vec![mark]));
@@ -78,12 +79,13 @@ impl World {
         }
         self.tally.marked += 1;
         for (place, other) in places {
-            let is_pending =
-                |places: &Vec<(Place, _)>| places.iter().any(|(of, _)| *of == place);
-            let is_sure = !self.marks.unsure.contains(&place)
-                && !self.marks.pending.values().any(is_pending);
+            let is_pending = |places: &Vec<(Place, _)>| places.iter().any(|(of, _)| *of == place);
+            let is_sure =
+                !self.marks.unsure.contains(&place) && !self.marks.pending.values().any(is_pending);
             // The slot may have moved since.
-            if let Some(other) = other.filter(|other| is_sure && self.mark_at(place) == Some(*other)) {
+            if let Some(other) =
+                other.filter(|other| is_sure && self.mark_at(place) == Some(*other))
+            {
                 self.marks.acked.insert(place, other);
             }
         }
@@ -100,9 +102,8 @@ impl World {
     /// with a change of the owner only.
     pub fn check_marks(&mut self) {
         let truth = &self.store.truth;
-        let owns = |shard: ShardId, slot| {
-            truth.slots_of(shard).is_some_and(|slots| slots.contains(slot))
-        };
+        let owns =
+            |shard: ShardId, slot| truth.slots_of(shard).is_some_and(|slots| slots.contains(slot));
         let mut wrong = None;
         for (shard, marks) in &truth.marks {
             let leaving = marks.migrating.keys().find(|slot| !owns(*shard, **slot));
