@@ -206,3 +206,20 @@ fn three_hundred_nodes_see_a_change_with_the_first_delivery() {
     };
     assert!(world.current.iter().all(|pid| owner(pid) == Some(to)));
 }
+
+/// `valkey-cli --cluster fix`: DELSLOTS reaches the owner before, while or after it hands the slot over.
+#[test]
+fn taken_slot_has_an_owner_although_it_is_deleted_meanwhile() {
+    for pause in 0..40 {
+        let mut world = quiet(plan_of(4, 2), true);
+        run_until(&mut world, 1500);
+        let slots = || Box::new(std::iter::once(0).collect());
+        world.request(world.current[1], NodeRequest::TakeSlots(slots()));
+        let end = world.now + pause;
+        run_until(&mut world, end);
+        world.request(world.current[0], NodeRequest::DeleteSlots(slots()));
+        run_until(&mut world, end + 2 * T);
+        let owned = world.store.truth.slots_of(world.shard_ids[1]);
+        assert!(owned.is_some_and(|owned| owned.contains(0)), "DELSLOTS after {pause} ms");
+    }
+}
