@@ -179,11 +179,31 @@ fn misplaced(cluster: &Cluster) -> Option<String> {
     None
 }
 
-/// The state of the last move, by the words of a node.
+/// The state of the last move, by the words of a node, with its message.
 fn state_of_move(cluster: &Cluster, node: usize) -> String {
     let list = cluster.client(node).cmd(&["CLUSTER", "GETSLOTMIGRATIONS"]);
-    let newest = list.items().first().and_then(|of| of.field("state").map(|state| state.text()));
-    newest.unwrap_or_default()
+    let Some(newest) = list.items().first() else { return "none".to_string() };
+    let words = ["state", "message"].map(|name| newest.field(name).map(|field| field.text()));
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ").trim_end().to_string()
+}
+
+/// Waits for some time, or for the begin of a phase and a moment more.
+fn wait_for_moment(cluster: &Cluster, source: usize, rng: &mut Rng) {
+    let phases = ["snapshotting", "streaming", "failover-paused", "success"];
+    if rng.percent(70) {
+        let at = rng.below(phases.len());
+        let begin = Instant::now();
+        // States follow each other; a phase may be too short to be seen.
+        let is_there =
+            || phases[at..].iter().any(|phase| state_of_move(cluster, source).starts_with(phase));
+        while !is_there() && begin.elapsed() < LONG {
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_millis(rng.below(30) as u64));
+        return;
+    }
+    let latest = 1 + rng.below(FAULT_MS);
+    thread::sleep(Duration::from_millis(rng.below(latest) as u64));
 }
 
 fn strike(cluster: &mut Cluster, node: Option<usize>, fault: Fault) {
@@ -251,7 +271,7 @@ fn run_round(cluster: &mut Cluster, tags: &[String], rng: &mut Rng, name: &str, 
     let is_over = AtomicBool::new(false);
     let sessions: Vec<Session> = (0..CLIENTS).map(|_| cluster.session()).collect();
     let seed = rng.next_u64();
-    let (known, text) = thread::scope(|scope| {
+    let (known, before, source, text) = thread::scope(|scope| {
         let end = OnEnd(&is_over);
         let writers: Vec<_> = sessions
             .into_iter()
@@ -263,8 +283,7 @@ fn run_round(cluster: &mut Cluster, tags: &[String], rng: &mut Rng, name: &str, 
             .collect();
         let before = shard_of_slots(cluster);
         let (source, target) = begin_move(cluster);
-        let latest = 1 + rng.below(FAULT_MS);
-        thread::sleep(Duration::from_millis(rng.below(latest) as u64));
+        wait_for_moment(cluster, source, rng);
         let state = state_of_move(cluster, source);
         let (victim, fault) = random_fault(rng);
         let node = match victim {
@@ -274,11 +293,10 @@ fn run_round(cluster: &mut Cluster, tags: &[String], rng: &mut Rng, name: &str, 
         };
         strike(cluster, node, fault);
         cluster.settle_replicas();
-        let has_moved = shard_of_slots(cluster) != before;
         drop(end);
         let known = writers.into_iter().flat_map(|writer| writer.join().expect("a writer"));
         let known: Vec<_> = known.collect();
-        (known, format!("{victim:?} {fault:?} in {state:?}, moved: {has_moved}"))
+        (known, before, source, format!("{victim:?} {fault:?} in {state:?}"))
     });
     let (mut session, mut outcome) = (cluster.session(), Outcome::default());
     for (key, known) in &known {
@@ -301,7 +319,9 @@ fn run_round(cluster: &mut Cluster, tags: &[String], rng: &mut Rng, name: &str, 
         let names = [format!("{key}:list"), format!("{key}:count")];
         session.until_done(key, &["DEL", &names[0], &names[1]]);
     }
-    println!("round {name}: {text}; {outcome:?}; {:.1} s", begin.elapsed().as_secs_f64());
+    let has_moved = shard_of_slots(cluster) != before;
+    let (state, time) = (state_of_move(cluster, source), begin.elapsed().as_secs_f64());
+    println!("round {name}: {text}; {outcome:?}; moved: {has_moved}, {state:?}; {time:.1} s");
 }
 
 /// Ends the clients, also if the test fails.
