@@ -3,12 +3,13 @@ import array
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from .harness import ROOT, Server, command, peer, reply
+from .harness import ROOT, TICK, Server, command, peer, reply
 
 KEYS = int(os.environ.get("MOVES_KEYS", "1000000"))
 SLOTS = int(os.environ.get("MOVES_SLOTS", "1000"))
@@ -28,6 +29,9 @@ def bench_moves(options):
     print("| server | p50 | p99 | p99.9 | max | writes held, ms | longest gap of SETs, ms: quiet / move | duration, s "
           "| CPU s for 1 M keys | MOVED, ASK | refused, retried | errors |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|", flush=True)
+    if "CLUSTER_LOAD" not in os.environ:
+        subprocess.run(["cargo", "build", "--release", "-p", "weft-benchmark", "--example", "cluster_load"],
+                       cwd=ROOT, check=True)
     pairs = {"weft": Weft}
     if peer("valkey-server"):
         pairs = {"valkey": Valkey, **pairs}
@@ -106,7 +110,6 @@ class Weft(Valkey):
 
 
 def free_port():
-    import socket
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -132,7 +135,7 @@ def fill(server):
     with server.connect() as s:
         file = s.makefile("rb")
         for tag in tags():
-            value = b"v" * SIZE
+            value = os.urandom(SIZE)
             s.sendall(b"".join(command("SET", f"{{{tag}}}:{i}", value) for i in range(each)))
             for _ in range(each):
                 answer = reply(file)
@@ -203,7 +206,12 @@ def row(name, pair, turn):
 
 
 def cpu(pair):
-    return sum(sum(server.cpu()) for server in pair.servers)
+    """Seconds of both servers, and of processes that they have forked and that have ended."""
+    forked = 0
+    for server in pair.servers:
+        fields = open(f"/proc/{server.pid}/stat").read().rsplit(")", 1)[1].split()
+        forked += (int(fields[13]) + int(fields[14])) / TICK
+    return forked + sum(sum(server.cpu()) for server in pair.servers)
 
 
 def moves(server):

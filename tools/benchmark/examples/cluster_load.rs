@@ -111,7 +111,7 @@ impl Load {
         connections: usize,
         size: usize,
     ) -> Result<Load, Failure> {
-        let nodes = ports.len();
+        let (nodes, mut numbers) = (ports.len(), Numbers(1));
         let mut load = Load {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Vec::new(),
@@ -121,7 +121,7 @@ impl Load {
             free: vec![Vec::new(); nodes],
             queues: vec![VecDeque::new(); nodes],
             refused: VecDeque::new(),
-            value: vec![b'v'; size],
+            value: (0..size).map(|_| b'a' + numbers.below(26) as u8).collect(),
             samples: Vec::new(),
             counts: BTreeMap::new(),
         };

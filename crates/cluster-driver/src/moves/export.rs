@@ -255,7 +255,7 @@ impl Export {
         let (mut items, mut bytes) = (Vec::new(), 0);
         while items.len() < STEP_KEYS && bytes < STEP_BYTES {
             *cursor = keys.scan_slot(slot, *cursor, |record| {
-                let payload = weft_transfer::payload(&record);
+                let payload = weft_transfer::uncompressed_payload(&record);
                 bytes += payload.len();
                 let value = Some((record.expiry(), payload));
                 items.push(Item { db, name: record.key().into(), value });
@@ -307,7 +307,7 @@ impl Export {
             let key = keys.key(&name);
             let is_gone = keys.is_expired(&key);
             let record = keys.peek(&key).filter(|_| !is_gone);
-            let value = record.map(|record| (record.expiry(), weft_transfer::payload(&record)));
+            let value = record.map(|record| (record.expiry(), weft_transfer::uncompressed_payload(&record)));
             items.push(Item { db, name, value });
         }
         Ok(items)
