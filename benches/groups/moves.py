@@ -86,6 +86,7 @@ class Weft(Valkey):
         ports = [free_port(), free_port()]
         client, other = (f"http://127.0.0.1:{port}" for port in ports)
         program = os.environ.get("ETCD_BIN") or peer("etcd") or sys.exit("no etcd in ETCD_BIN, PEERS_BIN or PATH")
+        program = f"{program}/etcd" if os.path.isdir(program) else program
         self.etcd = subprocess.Popen(
             [program, "--data-dir", self.folder.name, "--listen-client-urls", client, "--advertise-client-urls", client,
              "--listen-peer-urls", other, "--initial-advertise-peer-urls", other,
@@ -131,13 +132,14 @@ def talk(server, *words):
 
 def fill(server):
     """Keys that hash to the first slots, KEYS / SLOTS in each."""
-    each = KEYS // SLOTS
+    each, batch = KEYS // SLOTS, 20
     with server.connect() as s:
-        file = s.makefile("rb")
-        for tag in tags():
+        file, slots = s.makefile("rb"), list(tags())
+        for at in range(0, SLOTS, batch):
+            keys = [f"{{{tag}}}:{i}" for tag in slots[at:at + batch] for i in range(each)]
             value = os.urandom(SIZE)
-            s.sendall(b"".join(command("SET", f"{{{tag}}}:{i}", value) for i in range(each)))
-            for _ in range(each):
+            s.sendall(b"".join(command("SET", key, value) for key in keys))
+            for _ in keys:
                 answer = reply(file)
                 if answer != b"+OK":
                     sys.exit(f"SET: {answer}")
