@@ -14,6 +14,8 @@ final class ClusterSession {
     private static final int KEYS = 60;
     private static final int PAUSE_MS = 10;
     private static final int PATIENCE_MS = 90_000;
+    /** Lost writes of a worker that it prints. */
+    private static final int REPORTED = 3;
 
     private static volatile boolean isStrict = true;
     private static volatile boolean isOver;
@@ -44,12 +46,14 @@ final class ClusterSession {
     }
 
     private static final class Worker extends Thread {
+        final String library;
         final int number;
         final Client client;
         volatile int rounds, failed, lost;
         final Map<String, Double> acknowledged = new HashMap<>(), sent = new HashMap<>();
 
-        Worker(int number, Client client) {
+        Worker(String library, int number, Client client) {
+            this.library = library;
             this.number = number;
             this.client = client;
             setDaemon(true);
@@ -74,7 +78,7 @@ final class ClusterSession {
         }
 
         private void step() throws Exception {
-            String key = number + ":" + ThreadLocalRandom.current().nextInt(KEYS);
+            String key = library + ":" + number + ":" + ThreadLocalRandom.current().nextInt(KEYS);
             double value = sent.merge(key, 1.0, Double::sum);
             client.raiseScore(key, value);
             acknowledged.put(key, value);
@@ -92,7 +96,7 @@ final class ClusterSession {
             double found = score == null ? 0 : score;
             if (found < acknowledged.get(key)) {
                 lost++;
-                System.err.println("worker " + number + ": " + key + ": " + found + ", not " + acknowledged.get(key));
+                if (lost <= REPORTED) System.err.println("lost: " + key + ": " + found + ", not " + acknowledged.get(key));
                 acknowledged.put(key, found);
             }
         }
@@ -132,11 +136,11 @@ final class ClusterSession {
         }
     }
 
-    static void run(String[] args, Connect connect) throws Exception {
+    static void run(String library, String[] args, Connect connect) throws Exception {
         List<Integer> ports = new ArrayList<>();
         for (String arg : args) ports.add(Integer.valueOf(arg));
         List<Worker> workers = new ArrayList<>();
-        for (int number = 0; number < WORKERS; number++) workers.add(new Worker(number, connect.to(ports)));
+        for (int number = 0; number < WORKERS; number++) workers.add(new Worker(library, number, connect.to(ports)));
         workers.forEach(Thread::start);
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
         for (String order = input.readLine(); order != null; order = input.readLine()) {

@@ -6,6 +6,7 @@ import redis.clients.jedis.ClusterPipeline;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.RedisClusterClient;
 import redis.clients.jedis.Response;
+import redis.clients.jedis.exceptions.JedisRedirectionException;
 import redis.clients.jedis.params.ZAddParams;
 
 /** Jedis as a client of a cluster that changes: java JedisCluster PORT... */
@@ -27,7 +28,16 @@ final class JedisCluster {
             try (ClusterPipeline pipe = jedis.pipelined()) {
                 for (String key : keys) replies.add(pipe.set(key, key));
             }
-            return replies.stream().map(Response::get).toList();
+            List<String> values = new ArrayList<>();
+            for (String key : keys) {
+                try {
+                    values.add(replies.get(values.size()).get());
+                } catch (JedisRedirectionException e) {
+                    // Pipelines don't follow redirects. A request alone does, and learns of the new owner.
+                    values.add(jedis.set(key, key));
+                }
+            }
+            return values;
         }
 
         @Override
@@ -41,7 +51,7 @@ final class JedisCluster {
     }
 
     public static void main(String[] args) throws Exception {
-        ClusterSession.run(args, ports -> {
+        ClusterSession.run("jedis", args, ports -> {
             Set<HostAndPort> nodes = new HashSet<>();
             for (int port : ports) nodes.add(new HostAndPort("127.0.0.1", port));
             return new Client(RedisClusterClient.create(nodes));

@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.LogManager;
 
 /** Lettuce as a client of a cluster that changes: java LettuceCluster PORT... */
 final class LettuceCluster {
@@ -57,7 +58,8 @@ final class LettuceCluster {
     }
 
     public static void main(String[] args) throws Exception {
-        ClusterSession.run(args, ports -> {
+        LogManager.getLogManager().reset();
+        ClusterSession.run("lettuce", args, ports -> {
             List<RedisURI> nodes = ports.stream().map(port -> RedisURI.create("127.0.0.1", port)).toList();
             nodes.forEach(node -> node.setTimeout(PATIENCE));
             RedisClusterClient client = RedisClusterClient.create(nodes);

@@ -36,4 +36,4 @@ class Client:
         self.redis.spublish(tag, "message")
 
 
-cluster_session.run(lambda: Client([int(port) for port in sys.argv[1:]]))
+cluster_session.run("redis-py", lambda: Client([int(port) for port in sys.argv[1:]]))

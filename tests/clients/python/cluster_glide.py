@@ -40,4 +40,4 @@ class Client:
 
 
 Logger.set_logger_config(LogLevel.OFF)
-cluster_session.run(lambda: Client([int(port) for port in sys.argv[1:]]))
+cluster_session.run("glide", lambda: Client([int(port) for port in sys.argv[1:]]))

@@ -8,14 +8,16 @@ WORKERS = 3
 KEYS = 60
 PAUSE = 0.01
 PATIENCE = 90
+# Lost writes of a worker that it prints.
+REPORTED = 3
 state = {"strict": True, "over": False}
 failures = []
 
 
 class Worker(threading.Thread):
-    def __init__(self, number, client):
+    def __init__(self, library, number, client):
         super().__init__(daemon=True)
-        self.number, self.client = number, client
+        self.library, self.number, self.client = library, number, client
         self.rounds, self.failed, self.lost = 0, 0, 0
         self.acknowledged, self.sent = {}, {}
 
@@ -31,7 +33,7 @@ class Worker(threading.Thread):
             time.sleep(PAUSE)
 
     def step(self):
-        key = f"{self.number}:{random.randrange(KEYS)}"
+        key = f"{self.library}:{self.number}:{random.randrange(KEYS)}"
         self.sent[key] = value = self.sent.get(key, 0) + 1
         self.client.raise_score(key, value)
         self.acknowledged[key] = value
@@ -43,7 +45,8 @@ class Worker(threading.Thread):
         score = self.client.score(key) or 0
         if score < self.acknowledged[key]:
             self.lost += 1
-            print(f"worker {self.number}: {key}: {score}, not {self.acknowledged[key]}", file=sys.stderr)
+            if self.lost <= REPORTED:
+                print(f"lost: {key}: {score}, not {self.acknowledged[key]}", file=sys.stderr)
             self.acknowledged[key] = score
 
 
@@ -65,9 +68,9 @@ def finish(workers):
             worker.check(key)
 
 
-def run(connect):
-    """Runs the session; `connect` makes the client of a worker."""
-    workers = [Worker(number, connect()) for number in range(WORKERS)]
+def run(library, connect):
+    """Runs the session; `library` begins all keys, `connect` makes the client of a worker."""
+    workers = [Worker(library, number, connect()) for number in range(WORKERS)]
     for worker in workers:
         worker.start()
     for line in sys.stdin:

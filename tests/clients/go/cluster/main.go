@@ -23,6 +23,8 @@ const (
 	keys     = 60
 	pause    = 10 * time.Millisecond
 	patience = 90 * time.Second
+	// Lost writes of a worker that it prints.
+	reported = 3
 )
 
 var (
@@ -70,7 +72,7 @@ func (w *worker) run() {
 }
 
 func (w *worker) step() error {
-	key := fmt.Sprintf("%d:%d", w.number, rand.IntN(keys))
+	key := fmt.Sprintf("go-redis:%d:%d", w.number, rand.IntN(keys))
 	w.sent[key]++
 	value := w.sent[key]
 	if err := w.redis.ZAddGT(ctx, key, redis.Z{Score: value, Member: "m"}).Err(); err != nil {
@@ -122,8 +124,9 @@ func (w *worker) check(key string) error {
 		return err
 	}
 	if score < w.acknowledged[key] {
-		w.lost.Add(1)
-		fmt.Fprintf(os.Stderr, "worker %d: %s: %v, not %v\n", w.number, key, score, w.acknowledged[key])
+		if w.lost.Add(1) <= reported {
+			fmt.Fprintf(os.Stderr, "lost: %s: %v, not %v\n", key, score, w.acknowledged[key])
+		}
 		w.acknowledged[key] = score
 	}
 	return nil
