@@ -18,14 +18,18 @@
 //! `CLUSTER_ROUNDS` sets how often a slot's shard fails over, hands slots over by `valkey-cli` and by MIGRATESLOTS, and
 //! loses its primary. `CLUSTER_CLIENTS` has the names of libraries, with commas between them; all run at once.
 
+use crate::on_each;
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
 use weft_testkit::cluster::cli::Cli;
 use weft_testkit::cluster::{Cluster, Kind, Settings};
 use weft_testkit::skipped;
 use weft_tests::env_or;
+
+on_each!(libraries_survive_changes);
 
 const LIBRARIES: &str = "redis-py,ioredis,go-redis,jedis,lettuce,redis-rs,glide";
 
@@ -98,6 +102,7 @@ struct Scene {
     has_quorum: bool,
     /// Whether a kill may have lost acknowledged writes.
     may_lose: bool,
+    begin: Instant,
 }
 
 impl Scene {
@@ -114,7 +119,14 @@ impl Scene {
         let names = env_or("CLUSTER_CLIENTS", LIBRARIES.to_string());
         let start = |name| Library::start(name, Path::new(&folder), &cluster);
         let libraries: Vec<Library> = names.split(',').filter_map(start).collect();
-        Some(Scene { cluster, cli, libraries, has_quorum: quorum > 0, may_lose: false })
+        Some(Scene {
+            cluster,
+            cli,
+            libraries,
+            has_quorum: quorum > 0,
+            may_lose: false,
+            begin: Instant::now(),
+        })
     }
 
     fn order(&mut self, order: &str) {
@@ -133,7 +145,10 @@ impl Scene {
             let totals = totals_of(&reply, order);
             if let Some(Totals { rounds, failed, lost }) = totals {
                 let (kind, name) = (self.cluster.kind, &library.name);
-                println!("{kind:?}: {step}: {name}: {rounds} rounds, {failed} failed, {lost} lost");
+                let time = self.begin.elapsed().as_secs();
+                println!(
+                    "{kind:?}, {time:3} s, {step}: {name}: {rounds} rounds, {failed} failed, {lost} lost"
+                );
             }
             if totals.is_none_or(|totals| totals.lost > 0 && !self.may_lose) {
                 failures.push(format!("{}: {step}: {}", library.name, reply.trim()));
@@ -198,7 +213,7 @@ impl Scene {
     }
 }
 
-fn libraries_survive(kind: Kind, quorum: usize) {
+fn survive(kind: Kind, quorum: usize) {
     let Some(mut scene) = Scene::start(kind, quorum) else { return };
     scene.totals("settled", "at the start");
     for round in 0..env_or("CLUSTER_ROUNDS", 1u16) {
@@ -211,20 +226,12 @@ fn libraries_survive(kind: Kind, quorum: usize) {
     scene.totals("end", "at the end");
 }
 
-#[test]
-#[ignore = "long: cargo xtask test --all"]
-fn libraries_survive_changes_of_valkey() {
-    libraries_survive(Kind::Valkey, 0);
-}
-
-#[test]
-#[ignore = "long: cargo xtask test --all"]
-fn libraries_survive_changes() {
-    libraries_survive(Kind::Weft, 0);
+fn libraries_survive_changes(kind: Kind) {
+    survive(kind, 0);
 }
 
 #[test]
 #[ignore = "long: cargo xtask test --all"]
 fn libraries_survive_changes_with_a_quorum() {
-    libraries_survive(Kind::Weft, 1);
+    survive(Kind::Weft, 1);
 }

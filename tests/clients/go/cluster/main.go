@@ -48,7 +48,8 @@ func connect() *redis.ClusterClient {
 	for _, port := range os.Args[1:] {
 		nodes = append(nodes, "127.0.0.1:"+port)
 	}
-	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes})
+	// By default, it takes up to a minute to find the successor of a dead node.
+	return redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes, ClusterStateReloadInterval: time.Second})
 }
 
 func fail(what string) {
