@@ -82,9 +82,12 @@ impl World {
 
     /// Injects a fault or an operator's command.
     pub fn chaos(&mut self) {
-        let (host, other) = (self.some_victim(), self.some_host());
-        let long = 50 + self.below(3 * T);
-        let kind = self.some_kind();
+        let (host, kind) = (self.some_victim(), self.some_kind());
+        self.inject(kind, host);
+    }
+
+    pub fn inject(&mut self, kind: Kind, host: usize) {
+        let (other, long) = (self.some_host(), 50 + self.below(3 * T));
         self.say(|| format!("---- {kind:?} for {host} and {other}, {long} ms"));
         match kind {
             Kind::CutLink => self.cut_link(host, other, long),
@@ -193,7 +196,9 @@ impl World {
                 matches!(key, Key::Shard(_) | Key::Island(_) | Key::Failover(_))
             }
         };
-        if self.calm || !of.writes.iter().any(is_aim) || !self.chance(8) {
+        let gives_role = |write: &Write| matches!(write, Write::Delete { key: Key::Failover(_) });
+        let often = if of.writes.iter().any(gives_role) { 30 } else { 8 };
+        if self.calm || !of.writes.iter().any(is_aim) || !self.chance(often) {
             return 0;
         }
         let longest = if self.chance(70) { 60 } else { T };
@@ -306,10 +311,17 @@ impl World {
             return;
         }
         self.tally.count(Count::RunsTwice);
-        let longest = if self.chance(50) { 2 * T } else { 9 * T };
-        let long = self.below(longest);
+        let returns_late = self.chance(50);
+        let long = if returns_late { 3 * T + self.below(5 * T) } else { self.below(2 * T) };
         if self.chance(70) {
             self.stop(pid, long);
+        }
+        if returns_late {
+            // The second process gets the role, and ends before the first one continues.
+            let early = long / 3 + self.below(long / 3);
+            self.later(early, Event::Then(Kind::FailOver, host));
+            let late = long - self.below(T);
+            self.later(late, Event::Then(Kind::KillShard, host));
         }
         // The second process lacks the writes that the first one confirms from now on.
         let (log, _) = self.disk_of(pid);

@@ -120,6 +120,7 @@ impl World {
             | Event::Client
             | Event::Chaos
             | Event::Strike(_)
+            | Event::Then(..)
             | Event::Calm
             | Event::Check
             | Event::HealLink(..)
@@ -194,7 +195,8 @@ impl World {
                 let delay = self.below(600);
                 self.later(delay, Event::Chaos);
             }
-            Event::Strike(_) if self.calm => {}
+            Event::Strike(_) | Event::Then(..) if self.calm => {}
+            Event::Then(kind, host) => self.inject(kind, host),
             Event::Strike(host) => self.strike(host),
             Event::Calm => self.calm_down(),
             Event::HealLink(one, other) => {

@@ -87,6 +87,8 @@ pub(super) enum Event {
     Chaos,
     /// A fault of this host while a transaction of its shard is on its way.
     Strike(usize),
+    /// A later fault of a chain.
+    Then(chaos::Kind, usize),
     Calm,
     Check,
     // The ends of faults.
