@@ -20,6 +20,7 @@ use super::proposals::Purpose;
 use super::requests::{Step, commit, refuse};
 use super::state::State;
 use crate::id::{NodeId, ShardId};
+use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 
 /// A move of keys from or to this shard that may still succeed, and that this process takes part in.
@@ -249,6 +250,7 @@ impl Node {
             if is_possible || !self.may_propose(now) {
                 continue;
             }
+            let is_valid = is_valid || planted::is(Fault::MovedAfterFailover);
             let fails = !is_valid || self.copies.failed.contains(&id);
             let is_quiet = self.moving.get(&id).is_some_and(|moving| moving.drain.done);
             match copy.phase {
