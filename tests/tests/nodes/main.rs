@@ -8,6 +8,7 @@ mod failover;
 mod fence;
 mod load;
 mod marks;
+mod moves;
 mod publish;
 mod replies;
 mod restart;

@@ -1,5 +1,6 @@
 //! Marks of SETSLOT: orders of an operator, and what must hold.
 
+use super::tally::Count;
 use super::world::{Pid, SLOTS_EACH, World};
 use crate::id::ShardId;
 use crate::node::action::Duty;
@@ -77,7 +78,7 @@ impl World {
             self.marks.unsure.extend(places.into_iter().map(|(place, _)| place));
             return;
         }
-        self.tally.marked += 1;
+        self.tally.count(Count::Marked);
         for (place, other) in places {
             let is_pending = |places: &Vec<(Place, _)>| places.iter().any(|(of, _)| *of == place);
             let is_sure =

@@ -1,45 +1,70 @@
-//! Totals of a run.
+//! Counts of faults and events, so that tests can see that they happened.
 
-/// Counts of events, so that tests can see that they happened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    pub acked: u64,
-    pub promotions: u64,
-    pub handovers: u64,
+use std::collections::BTreeMap;
+
+/// An event that is counted. Those before [`Count::Acked`] are faults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Count {
+    LinkCut,
+    LinkCutOneWay,
+    StoreCut,
+    StoreCutToOnly,
+    StoreCutFromOnly,
+    StoreDown,
+    StoreSlow,
+    Compaction,
+    WatchLost,
+    Kill,
+    Stop,
+    StopBeyondLease,
+    /// A second process of a node is started, as an operator may who takes the first one for dead.
+    RunsTwice,
+    Acked,
+    LinkReset,
+    /// A request reaches the store long after its sender has given up, or its answer is lost.
+    Unknown,
+    Promotions,
+    Takeovers,
+    Handovers,
     /// Moves of slots with their keys.
-    pub copied: u64,
+    Copied,
     /// Changes of marks.
-    pub marked: u64,
-    pub moved: u64,
-    pub lost: u64,
-    pub discarded: u64,
-    pub kills: u64,
-    pub stops: u64,
-    pub zombies: u64,
-    pub unknown: u64,
-    pub takeovers: u64,
-    pub full_syncs: u64,
-    pub promised: u64,
+    Marked,
+    Moved,
+    Lost,
+    Discarded,
+    FullSyncs,
+    Promised,
+    /// The new primary is a later process of the node that led before.
+    LedAgain,
+    /// A handshake arrives while the role is being handed over.
+    RefusedHandshake,
+    /// A primary's process continues after a later process of its node has led.
+    OldDataReturn,
 }
 
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally(BTreeMap<Count, u64>);
+
 impl Tally {
+    pub fn count(&mut self, what: Count) {
+        self.count_many(what, 1);
+    }
+
+    pub fn count_many(&mut self, what: Count, many: u64) {
+        *self.0.entry(what).or_default() += many;
+    }
+
+    pub fn of(&self, what: Count) -> u64 {
+        self.0.get(&what).copied().unwrap_or(0)
+    }
+
+    /// The sum of all faults.
+    pub fn faults(&self) -> u64 {
+        self.0.range(..Count::Acked).map(|(_, many)| many).sum()
+    }
+
     pub fn add(&mut self, other: &Tally) {
-        let Tally { acked, promotions, handovers, moved, lost, discarded, kills, .. } = other;
-        self.acked += acked;
-        self.promotions += promotions;
-        self.handovers += handovers;
-        self.moved += moved;
-        self.lost += lost;
-        self.discarded += discarded;
-        self.kills += kills;
-        let Tally { stops, zombies, unknown, takeovers, full_syncs, promised, .. } = other;
-        self.stops += stops;
-        self.zombies += zombies;
-        self.unknown += unknown;
-        self.takeovers += takeovers;
-        self.full_syncs += full_syncs;
-        self.promised += promised;
-        self.copied += other.copied;
-        self.marked += other.marked;
+        other.0.iter().for_each(|(what, many)| self.count_many(*what, *many));
     }
 }
