@@ -26,7 +26,7 @@ impl Node {
         };
         if follows && !self.is_candidate() {
             self.promises.until = self.promises.until.max(now + self.settings.timeout);
-            out.push(Action::Promise { to: from, ask });
+            out.push(Action::Promise { to: from, epoch: of, ask });
         }
     }
 

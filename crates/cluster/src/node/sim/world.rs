@@ -369,7 +369,7 @@ impl World {
                     self.send(host, to, Message::Ask { epoch, ask });
                 }
             }
-            Action::Promise { to, ask } => {
+            Action::Promise { to, ask, .. } => {
                 if let Some(to) = self.ids.iter().position(|id| *id == to) {
                     self.tally.promised += 1;
                     self.send(host, to, Message::Promise { from: pid, ask });
