@@ -8,6 +8,7 @@ use weft_cluster::SlotSet;
 use weft_cluster::node::{Action, DrainId, Duty, Operation, RequestId};
 use weft_config::Id;
 use weft_process::log_notice;
+use weft_replication_driver::cluster::PromiseQuestion;
 use weft_replication_driver::hub;
 use weft_state::acting::ActionId;
 
@@ -114,8 +115,10 @@ impl Thread {
             }
             Action::Duty(duty) => self.change_duty(duty),
             Action::Confirm { through } => hub(srv).confirm(srv, through),
-            // Only with `cluster-store-outage continue`, which this version doesn't have.
-            Action::AskPromise { .. } | Action::Promise { .. } => {}
+            Action::AskPromise { member, epoch, ask } => {
+                hub(srv).ask_promise(srv, PromiseQuestion { epoch, ask, member });
+            }
+            Action::Promise { to, epoch, ask } => hub(srv).promise(srv, to, epoch, ask),
             Action::Publish => self.publisher.look_again(),
             Action::Reply { request, result } => self.replies.push((request, result)),
             Action::Log(text) => log_notice!("Cluster: {text}"),

@@ -9,6 +9,7 @@ mod fence;
 mod load;
 mod marks;
 mod moves;
+mod outage;
 mod publish;
 mod replies;
 mod restart;

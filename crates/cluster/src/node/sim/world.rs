@@ -349,7 +349,7 @@ impl World {
                     self.send(host, to, Message::Ask { epoch, ask });
                 }
             }
-            Action::Promise { to, ask } => {
+            Action::Promise { to, ask, .. } => {
                 if let Some(to) = self.ids.iter().position(|id| *id == to) {
                     self.tally.count(Count::Promised);
                     self.send(host, to, Message::Promise { from: pid, ask });
