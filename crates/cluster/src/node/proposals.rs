@@ -27,6 +27,10 @@ pub(super) enum Purpose {
     Failover,
     /// A request for a failover is withdrawn.
     Withdrawal,
+    /// This replica moves to another shard.
+    Migration,
+    /// Keys that nothing refers to are deleted.
+    CleanUp,
     Request(RequestId),
 }
 
@@ -101,6 +105,8 @@ impl Proposals {
             | Purpose::Slots(_)
             | Purpose::Failover
             | Purpose::Withdrawal
+            | Purpose::Migration
+            | Purpose::CleanUp
             | Purpose::Request(_) => None,
         })
     }
