@@ -21,6 +21,7 @@
 //! * [`moves`] - slots go to another node with their keys
 //! * [`marks`] - slots that SETSLOT has marked
 //! * [`settings`] - directives, and the address of this node
+//! * [`status`] - what INFO says about the authority of this node
 //!
 //! Events come from any thread and take the mutex for a moment. weft-cluster and weft-duty execute actions without holding it, so
 //! weft-duty may stop the world or wait for replication. Threads that hold a lock of replication may pass events.
@@ -39,6 +40,7 @@ mod released;
 pub mod requests;
 mod roles;
 pub mod settings;
+pub mod status;
 pub mod store;
 pub mod thread;
 
