@@ -13,6 +13,7 @@ mod publish;
 mod replies;
 mod restart;
 mod store;
+mod tls;
 mod tools;
 
 /// Declares a test for each kind of node.
