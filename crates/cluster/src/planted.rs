@@ -44,6 +44,8 @@ pub enum Fault {
     DrainNotAwaited,
     /// A primary gives a copy to a replica while that may get its role.
     CopyWhileYielding,
+    /// A replica moves to another shard, though its own keeps too few.
+    MigrationBarrierIgnored,
     /// A restarted primary leads again with the data of another incarnation than the last one.
     DurableForgotten,
     /// A new primary of a shard doesn't know the marks of SETSLOT.

@@ -3,6 +3,7 @@
 //! Each test runs on Valkey where the behaviour is the same, which proves that it expects what Valkey does, and on Weft
 //! with etcd. `cargo test --test nodes valkey` runs the first, `weft` the second.
 
+mod busy;
 mod clients;
 mod failover;
 mod fence;
@@ -14,6 +15,7 @@ mod publish;
 mod replies;
 mod restart;
 mod store;
+mod tls;
 mod tools;
 
 /// Declares a test for each kind of node.

@@ -152,7 +152,7 @@ impl Node {
         Ok(commit(state, &[Key::Island(ours), Key::Island(theirs)], writes))
     }
 
-    fn replicate(&self, state: &State, primary: NodeId) -> Result<Step, Step> {
+    pub(super) fn replicate(&self, state: &State, primary: NodeId) -> Result<Step, Step> {
         let Some((target, theirs)) = state.shard_of(primary) else {
             return refuse(format!("ERR Unknown node {primary}"));
         };

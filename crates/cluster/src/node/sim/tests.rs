@@ -39,13 +39,14 @@ fn no_two_nodes_acknowledge_and_clusters_converge() {
         ("copies", tally.of(Count::FullSyncs)),
         ("promises", tally.of(Count::Promised)),
         ("discarded writes", tally.of(Count::Discarded)),
+        ("replicas that move", 10 * tally.of(Count::Migrated)),
     ] {
         assert!(runs < 100 || count > runs / 4, "few {what}: {count}");
     }
 }
 
 /// Every fault of `planted`.
-const PLANTED: [Fault; 33] = [
+const PLANTED: [Fault; 34] = [
     Fault::DeadlineFromAnswer,
     Fault::LeaseNotCompared,
     Fault::ListShortenedEarly,
@@ -79,6 +80,7 @@ const PLANTED: [Fault; 33] = [
     Fault::OwnKeyNotCompared,
     Fault::MarksLostByFailover,
     Fault::MarksKeptByMove,
+    Fault::MigrationBarrierIgnored,
 ];
 
 /// The first seed from `first` on that finds a fault, and the violation.
@@ -182,8 +184,36 @@ fn operators_form_a_cluster() {
     // A replica is forgotten, and begins again alone.
     world.request(world.current[0], NodeRequest::Forget(ids[5]));
     run_until(&mut world, 5500);
+    // Its own one, and that of the others. Merged ones are removed.
+    assert_eq!(world.store.truth.islands.len(), 2);
     let map = |host: usize| world.processes[world.current[host]].node.map().expect("a map");
     assert_eq!((map(0).nodes().len(), map(5).nodes().len()), (5, 1));
+}
+
+/// Shard 0 has three replicas, shard 1 has one, which dies.
+#[test]
+fn spare_replica_moves_to_a_shard_without_replicas() {
+    let mut plan = plan_of(6, 2);
+    plan.settings.migrates = true;
+    let mut world = quiet(plan, true);
+    let [first, second] = [world.shard_ids[0], world.shard_ids[1]];
+    run_until(&mut world, 3000);
+    let replicas = |world: &World, id| world.store.truth.nodes_of(id).collect::<Vec<_>>();
+    assert_eq!((replicas(&world, first).len(), replicas(&world, second).len()), (4, 2));
+    let dead = world.current[3];
+    world.processes[dead].alive = false;
+    let moved = *[2, 4, 5].map(|host| world.ids[host]).iter().min().expect("three replicas");
+    run_until(&mut world, 7000);
+    assert_eq!(replicas(&world, second).len(), 2, "the shard's own replica may come back");
+    run_until(&mut world, 14_000);
+    assert!(replicas(&world, second).contains(&moved), "the least id moves");
+    assert_eq!((replicas(&world, first).len(), replicas(&world, second).len()), (3, 3));
+    let list = &world.store.truth.shards[&second].value.list;
+    assert!(list.iter().any(|member| member.node == moved), "it has a copy of its new primary");
+    // It has a replica, so no other one follows.
+    run_until(&mut world, 25_000);
+    assert_eq!((replicas(&world, first).len(), replicas(&world, second).len()), (3, 3));
+    assert_eq!(world.tally.of(Count::Migrated), 1);
 }
 
 /// The store executes the keepalives of such a node, which can't serve without their answers.
