@@ -37,7 +37,10 @@ fn publish(from: &mut Client, to: &mut Client) {
 /// The local addresses of the connections that a node has accepted.
 fn accepted(client: &mut Client) -> Vec<String> {
     let list = client.cmd(&["CLIENT", "LIST"]).text();
-    list.split_whitespace().filter_map(|word| word.strip_prefix("laddr=")).map(str::to_string).collect()
+    list.split_whitespace()
+        .filter_map(|word| word.strip_prefix("laddr="))
+        .map(str::to_string)
+        .collect()
 }
 
 #[test]
