@@ -68,7 +68,7 @@ fn nodes_use_their_tls_ports() {
     cluster.wait_until("the slot has moved", || cluster.owner(100) == Some(1));
     assert_eq!(clients[1].cmd(&["GET", &key]).text(), "v");
 
-    // Without another port, everything goes on.
+    // Without another port, everything continues.
     for client in &mut clients {
         client.ok(&["CONFIG", "SET", "port", "0"]);
     }
