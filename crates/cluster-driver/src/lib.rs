@@ -19,7 +19,6 @@
 //! * [`forgotten`] - nodes that have left the map a short time ago
 //! * [`meet`] - asks another node for its id
 //! * [`moves`] - slots go to another node with their keys
-//! * [`marks`] - slots that SETSLOT has marked
 //! * [`settings`] - directives, and the address of this node
 //! * [`status`] - what INFO says about the authority of this node
 //!
@@ -31,7 +30,6 @@
 mod duties;
 mod forgotten;
 pub mod machine;
-pub mod marks;
 pub mod meet;
 pub mod moves;
 pub mod publish;
@@ -46,7 +44,6 @@ pub mod thread;
 
 use forgotten::Forgotten;
 use machine::Machine;
-use marks::Marks;
 use queue::Queue;
 use released::Released;
 use requests::Requests;
@@ -75,7 +72,6 @@ pub struct Driver {
     is_ready: Mutex<bool>,
     became_ready: Condvar,
     requests: Mutex<Requests>,
-    marks: Mutex<Marks>,
     moves: Mutex<moves::Moves>,
     forgotten: Mutex<Forgotten>,
     released: Mutex<Released>,
@@ -100,7 +96,6 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
     let store = Store::new(config)?;
     let topology = srv.nodes.cluster.topology();
     let me = topology.me;
-    let marks = Marks::of(&topology);
     let machine = Machine::new(srv, me, settings::of(config, store.address()));
     let driver = Box::leak(Box::new(Driver {
         srv,
@@ -113,7 +108,6 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
         is_ready: Mutex::new(false),
         became_ready: Condvar::new(),
         requests: Mutex::default(),
-        marks: Mutex::new(marks),
         moves: Mutex::default(),
         forgotten: Mutex::default(),
         released: Mutex::default(),
@@ -163,10 +157,6 @@ impl Driver {
 
     fn requests(&self) -> MutexGuard<'_, Requests> {
         self.requests.lock().unwrap_or_else(|p| p.into_inner())
-    }
-
-    fn marks(&self) -> MutexGuard<'_, Marks> {
-        self.marks.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// The time of the machine: that of the authority to acknowledge.

@@ -9,6 +9,7 @@ use weft_state::cluster::addresses;
 /// The directives on which [`of`] depends, and that don't change what this node announces. Others need a restart.
 pub const DIRECTIVES: &[Id] = &[
     Id::CLUSTER_REPLICA_VALIDITY_FACTOR,
+    Id::CLUSTER_STORE_OUTAGE,
     Id::REPLICA_PRIORITY,
     Id::CLUSTER_ALLOW_REPLICA_MIGRATION,
     Id::CLUSTER_MIGRATION_BARRIER,
@@ -44,7 +45,7 @@ pub fn of(config: &Config, store: &Address) -> Settings {
     Settings {
         timeout: (timeout as u64).div_ceil(1000) * 1000,
         quorum: config.int(Id::CLUSTER_WRITE_QUORUM) as u32,
-        continues: false,
+        continues: config.word(Id::CLUSTER_STORE_OUTAGE) == "continue",
         no_failover: config.bool(Id::CLUSTER_REPLICA_NO_FAILOVER),
         priority: config.int(Id::REPLICA_PRIORITY) as u32,
         validity_factor: config.int(Id::CLUSTER_REPLICA_VALIDITY_FACTOR) as u64,

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use weft_cluster::node::Action;
 use weft_process::log_notice;
+use weft_replication_driver::cluster::PromiseQuestion;
 use weft_replication_driver::hub;
 
 /// Interval of ticks.
@@ -71,8 +72,10 @@ impl crate::Driver {
             Action::Store { op, operation } => self.store.request(op, operation),
             Action::Confirm { through } => hub(self.srv).confirm(self.srv, through),
             Action::Log(text) => log_notice!("Cluster: {text}"),
-            // Only with `cluster-store-outage continue`, which this version doesn't have.
-            Action::AskPromise { .. } | Action::Promise { .. } => {}
+            Action::AskPromise { member, epoch, ask } => {
+                hub(self.srv).ask_promise(self.srv, PromiseQuestion { epoch, ask, member });
+            }
+            Action::Promise { to, epoch, ask } => hub(self.srv).promise(self.srv, to, epoch, ask),
             Action::AcknowledgeUntil(_)
             | Action::Serve(_)
             | Action::Drain(_)

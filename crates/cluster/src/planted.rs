@@ -48,6 +48,10 @@ pub enum Fault {
     MigrationBarrierIgnored,
     /// A restarted primary leads again with the data of another incarnation than the last one.
     DurableForgotten,
+    /// A new primary of a shard doesn't know the marks of SETSLOT.
+    MarksLostByFailover,
+    /// A slot that moves keeps its marks.
+    MarksKeptByMove,
     /// Acknowledgements of an earlier epoch count.
     OldAcksCounted,
     /// A new primary lists a replica that lacks data of its predecessor.

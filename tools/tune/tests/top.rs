@@ -41,7 +41,10 @@ fn check(server: &Server, kind: &str) -> serde_json::Value {
     let report = json(server.port(), &[]);
     assert_eq!(report["schema"], "weft-tune-top/1");
     assert_eq!(report["server"]["kind"], kind);
-    assert_eq!((&report["server"]["process_id"], &report["server"]["is_local"]), (&server.pid().into(), &true.into()));
+    assert_eq!(
+        (&report["server"]["process_id"], &report["server"]["is_local"]),
+        (&server.pid().into(), &true.into())
+    );
     assert!(report["requests"]["per_second"].as_f64().unwrap() > 0.0, "its own PINGs: {report}");
     assert!(report["latency"]["p99_us"].as_f64().unwrap() > 0.0);
     assert_eq!(report["databases"][0]["keys"], 1);
@@ -94,13 +97,19 @@ fn refusals_are_told_in_words() {
     let login = ["--user", "blind", "-a", "secret"];
     let words = error(&once(server.port(), &login));
     assert!(words.contains("doesn't permit INFO to user 'blind'"), "{words}");
-    assert!(words.contains("ACL SETUSER blind +info +ping") && !words.contains("secret"), "{words}");
+    assert!(
+        words.contains("ACL SETUSER blind +info +ping") && !words.contains("secret"),
+        "{words}"
+    );
     client.ok(&["ACL", "SETUSER", "blind", "+info", "-ping"]);
     let report = json(server.port(), &login);
     let why = report["latency"]["error"].as_str().unwrap();
     assert!(why.contains("PING") && report["latency"]["p50_us"].is_null(), "{why}");
     let words = error(&once(server.port(), &["--user", "blind", "-a", "guess"]));
-    assert!(words.contains("rejects the login of user 'blind'") && !words.contains("guess"), "{words}");
+    assert!(
+        words.contains("rejects the login of user 'blind'") && !words.contains("guess"),
+        "{words}"
+    );
     client.ok(&["CONFIG", "SET", "requirepass", "secret"]);
     let words = error(&once(server.port(), &[]));
     assert!(words.contains("requires a login"), "{words}");
@@ -117,7 +126,10 @@ fn a_unix_socket_names_the_process() {
     let socket = folder.path().join("sock").display().to_string();
     let server = Server::weft(&["--unixsocket", &socket]);
     let report = json(1, &["-s", &socket]);
-    assert_eq!((&report["server"]["address"], &report["server"]["is_local"]), (&socket.into(), &true.into()));
+    assert_eq!(
+        (&report["server"]["address"], &report["server"]["is_local"]),
+        (&socket.into(), &true.into())
+    );
     drop(server);
 }
 

@@ -167,6 +167,7 @@ impl Node {
             }
             let value = IslandValue::Slots(owners).encode();
             writes.push(Write::Put { key: Key::Island(island), value, lease: None });
+            state.end_marks(&gone, Some(mine), handover.to, &mut compares, &mut writes);
         }
         self.propose(now, Purpose::Slots(id), Transaction { compares, writes });
     }

@@ -12,6 +12,7 @@
 //! | [`primary`] | the list of replicas, and which writes are confirmed |
 //! | [`candidate`] | promotion |
 //! | [`handover`] | slots and the role go to another node |
+//! | [`marks`] | slots whose keys go to another node one by one |
 //! | [`copies`] | slots go to another node with their keys |
 //! | [`migration`] | a replica moves to a shard without replicas |
 //! | [`cleanup`] | keys that nothing refers to |
@@ -27,6 +28,7 @@ mod copies;
 mod handover;
 pub mod layout;
 mod lease;
+mod marks;
 mod migration;
 mod outage;
 mod parts;
@@ -45,7 +47,7 @@ pub use action::{
     Transaction, Write,
 };
 pub use copies::{Cleaning, CopyView};
-pub use request::{FailoverMode, NodeRequest};
+pub use request::{Direction, FailoverMode, Mark, NodeRequest};
 pub use settings::Settings;
 pub use state::{Change, Entry};
 
@@ -531,7 +533,11 @@ impl Node {
                 // The primary proposes what it wants by now.
                 Purpose::List(_) | Purpose::LeaseKey => false,
                 Purpose::Migration | Purpose::CleanUp => false,
-                Purpose::Line | Purpose::Slots(_) | Purpose::Failover | Purpose::Withdrawal => true,
+                Purpose::Line
+                | Purpose::Slots(_)
+                | Purpose::Failover
+                | Purpose::Withdrawal
+                | Purpose::Marks => true,
                 // The client of another one has got an error.
                 Purpose::Request(id) => requested.contains(id),
             },

@@ -27,7 +27,7 @@ impl Node {
         let is_candidate = self.is_candidate() && !planted::is(Fault::CandidatePromises);
         if follows && !is_candidate {
             self.promises.until = self.promises.until.max(now + self.settings.timeout);
-            out.push(Action::Promise { to: from, ask });
+            out.push(Action::Promise { to: from, epoch: of, ask });
         }
     }
 

@@ -125,6 +125,7 @@ impl Node {
         }
         self.run_failover(now);
         self.hand_slots_over(now);
+        self.keep_marks(now);
         let hands_over = self.yielding.is_some()
             || self.proposals.is_possible(|purpose| *purpose == Purpose::Failover);
         if !hands_over {

@@ -27,6 +27,8 @@ pub(super) enum Purpose {
     Failover,
     /// A request for a failover is withdrawn.
     Withdrawal,
+    /// Pointless marks of slots are removed.
+    Marks,
     /// This replica moves to another shard.
     Migration,
     /// Keys that nothing refers to are deleted.
@@ -105,6 +107,7 @@ impl Proposals {
             | Purpose::Slots(_)
             | Purpose::Failover
             | Purpose::Withdrawal
+            | Purpose::Marks
             | Purpose::Migration
             | Purpose::CleanUp
             | Purpose::Request(_) => None,

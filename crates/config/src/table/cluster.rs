@@ -64,6 +64,14 @@ section! {
         status: EFFECTIVE,
         doc: "Key of this certificate (PEM).",
     }
+    CLUSTER_STORE_OUTAGE = "cluster-store-outage" {
+        kind: one_of(&["stop", "continue"]),
+        default: "stop",
+        status: EFFECTIVE,
+        doc: "What a primary does that cannot reach etcd. stop: it answers no request on keys after its \
+              lease. continue: it goes on as long as all replicas that may be promoted promise, again and \
+              again, not to be. Set the same on all nodes.",
+    }
     CLUSTER_WRITE_QUORUM = "cluster-write-quorum" {
         kind: int(0, 16),
         default: "0",

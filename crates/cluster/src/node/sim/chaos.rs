@@ -26,11 +26,12 @@ pub(super) enum Kind {
     ResetLink,
     FailOver,
     Move,
+    Mark,
     CancelMoves,
 }
 
 /// All kinds, with their usual weights.
-const KINDS: [(Kind, u64); 14] = [
+const KINDS: [(Kind, u64); 15] = [
     (Kind::CutLink, 10),
     (Kind::CutStore, 14),
     (Kind::StoreDown, 3),
@@ -44,6 +45,7 @@ const KINDS: [(Kind, u64); 14] = [
     (Kind::ResetLink, 6),
     (Kind::FailOver, 10),
     (Kind::Move, 9),
+    (Kind::Mark, 12),
     (Kind::CancelMoves, 2),
 ];
 
@@ -123,6 +125,7 @@ impl World {
             Kind::ResetLink => self.reset_link(self.current[host]),
             Kind::FailOver => self.order_failover(host),
             Kind::Move => self.order_move(host, other),
+            Kind::Mark => self.order_mark(),
             Kind::CancelMoves => {
                 let pid = self.current[host];
                 if self.processes[pid].runs() {

@@ -13,6 +13,7 @@
 mod chaos;
 mod checks;
 mod copies;
+mod marks;
 mod process;
 mod replication;
 mod store;
@@ -161,6 +162,7 @@ impl World {
             Event::Tick(pid) => {
                 self.call(pid, Node::tick);
                 self.drive_copies(pid);
+                self.check_shown_marks(pid);
                 let delay = 60 + self.below(40);
                 self.later(delay, Event::Tick(pid));
             }

@@ -28,6 +28,8 @@ pub(super) enum Count {
     Handovers,
     /// Moves of slots with their keys.
     Copied,
+    /// Changes of marks.
+    Marked,
     Moved,
     Lost,
     Discarded,

@@ -1,6 +1,7 @@
 //! The simulated world: time, events, hosts, links, and replies to clients.
 
 use super::chaos;
+use super::marks::MarkOrders;
 use super::process::{Log, Process};
 use super::store::Store;
 use super::tally::{Count, Tally};
@@ -145,6 +146,7 @@ pub(super) struct World {
     requests: u64,
     /// Requests that move slots.
     moves: BTreeSet<RequestId>,
+    pub marks: MarkOrders,
     /// Moves of keys whose target has everything: source and target.
     pub prepared: BTreeMap<HandoverId, (Pid, Pid)>,
     /// Acknowledged writes of each shard, with their offsets.
@@ -187,6 +189,7 @@ impl World {
             writes: 0,
             requests: 0,
             moves: BTreeSet::new(),
+            marks: MarkOrders::default(),
             prepared: BTreeMap::new(),
             acked: BTreeMap::new(),
             reported: BTreeSet::new(),
@@ -281,6 +284,7 @@ impl World {
         if matches!(request, NodeRequest::MoveSlots { .. }) {
             self.moves.insert(id);
         }
+        self.note_mark_order(pid, id, &request);
         self.call(pid, |node, now, out| node.request(now, id, request, out));
     }
 
@@ -348,7 +352,7 @@ impl World {
                     self.send(host, to, Message::Ask { epoch, ask });
                 }
             }
-            Action::Promise { to, ask } => {
+            Action::Promise { to, ask, .. } => {
                 if let Some(to) = self.ids.iter().position(|id| *id == to) {
                     self.tally.count(Count::Promised);
                     self.send(host, to, Message::Promise { from: pid, ask });
@@ -356,7 +360,9 @@ impl World {
             }
             Action::Reply { request, result } => {
                 let is_move = self.moves.remove(&request);
-                if result.is_ok() && is_move {
+                if self.marks.is_pending(request) {
+                    self.end_mark_order(request, result.is_ok());
+                } else if result.is_ok() && is_move {
                     self.tally.count(Count::Moved);
                 } else if result.is_ok() {
                     self.tally.count(Count::Handovers);
@@ -416,6 +422,7 @@ impl World {
         }
         if self.store.revision > before {
             self.check_copies(&moved);
+            self.check_marks();
             self.store_changed();
         }
     }

@@ -61,7 +61,8 @@ fn small_terminals_show_one_panel() {
 #[test]
 fn large_terminals_show_all_panels() {
     let all = lines(&mut shown(), 200, 60);
-    for title in ["1 Server: process 77", "2 Threads: 4", "3 CPUs & network: 6 CPUs", "4 Commands"] {
+    for title in ["1 Server: process 77", "2 Threads: 4", "3 CPUs & network: 6 CPUs", "4 Commands"]
+    {
         assert!(all.iter().any(|line| line.contains(title)), "{title}\n{}", all.join("\n"));
     }
     // Reads, requests, connections and the thread's id have room.
