@@ -46,7 +46,7 @@ struct Thread {
 
 impl Thread {
     fn turn(&mut self) {
-        // Those that come meanwhile have their turn after the publication.
+        // Actions that come meanwhile have their turn after the publication.
         for _ in 0..self.wait() {
             if let Some(action) = self.take() {
                 self.execute(action);
@@ -80,7 +80,7 @@ impl Thread {
     fn take(&mut self) -> Option<Action> {
         let is_deadline = self.driver.queue().is_deadline_next();
         if is_deadline {
-            // What was given or taken away while there was no lease.
+            // Slots or the role may have gone while there was no lease.
             self.publisher.publish();
         }
         let mut queue = self.driver.queue();

@@ -1,6 +1,6 @@
 //! The order in which actions take effect, while some of them wait for the end of commands.
 //!
-//! A change of the role stops the world, which a busy script delays. Keepalives, time and the view of the store go on meanwhile.
+//! A change of the role stops the world, which a busy script delays. Keepalives, time and the view of the store continue meanwhile.
 //! So the machine's actions go two ways:
 //!
 //! | action | executed |

@@ -1,10 +1,10 @@
-//! What INFO cluster says about the authority of this node.
+//! The authority of this node, for INFO cluster.
 
 use crate::Driver;
 use weft_cluster::NodeId;
 use weft_replication_driver::hub;
 
-/// The authority of this node. Times are what is left of them in milliseconds.
+/// See the module's documentation. Times are remaining milliseconds.
 pub struct Status {
     /// This node's lease is certainly valid for this long.
     pub lease_ms: u64,

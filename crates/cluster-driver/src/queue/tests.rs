@@ -36,7 +36,7 @@ const STEPS: [Step; 11] = [
     Step::Time,
 ];
 
-/// What the machine has emitted, and what is in force.
+/// The actions that the machine has emitted, and the deadline in force.
 #[derive(Clone, Debug, Default)]
 struct Model {
     queue: Queue,

@@ -48,9 +48,8 @@ impl Node {
             replicas.working.is_empty() && replicas.gone > 0 && has_slots(state, **id)
         };
         let orphans = shards.iter().filter(is_orphan).map(|(id, _)| *id);
-        let since: BTreeMap<ShardId, Ms> = orphans
-            .map(|id| (id, self.orphans.since.get(&id).copied().unwrap_or(now)))
-            .collect();
+        let since: BTreeMap<ShardId, Ms> =
+            orphans.map(|id| (id, self.orphans.since.get(&id).copied().unwrap_or(now))).collect();
         self.orphans.since = since;
         let is_busy = self.is_candidate()
             || !self.requests.is_empty()
@@ -60,9 +59,7 @@ impl Node {
         let Some((target, _)) = target.filter(|_| !is_busy && self.may_propose(now)) else {
             return;
         };
-        if !state.is_alive(primary)
-            || !is_ok(state, &shards)
-            || !self.is_turn(state, &shards, mine)
+        if !state.is_alive(primary) || !is_ok(state, &shards) || !self.is_turn(state, &shards, mine)
         {
             return;
         }

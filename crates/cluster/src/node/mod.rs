@@ -645,9 +645,7 @@ impl Node {
         match self.role() {
             // Nothing else may lead to this: data that are lost are never served.
             Role::Leads { .. } if !self.data.whole => 0,
-            Role::Leads { .. } => {
-                self.lease_until().max(self.promised_deadline(now))
-            }
+            Role::Leads { .. } => self.lease_until().max(self.promised_deadline(now)),
             Role::None | Role::Restarted { .. } | Role::Follows { .. } => 0,
         }
     }

@@ -152,7 +152,7 @@ impl World {
                 .iter()
                 .copied()
                 .filter(|pid| nodes.contains(&self.processes[*pid].member.node))
-                // One that came from another shard may have its data still.
+                // A node that came from another shard may have its data still.
                 .filter(|pid| self.processes[*pid].node.data.whole)
                 .max_by_key(|pid| self.processes[*pid].log.len());
             if let (false, Some(pid)) = (is_left, best) {
