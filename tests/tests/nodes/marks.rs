@@ -108,7 +108,8 @@ fn fail_over(cluster: &mut Cluster, old: usize, kills: bool) {
 fn check_keys(cluster: &Cluster, slot: u16, when: &str) {
     let mut session = cluster.session();
     for key in keys(slot) {
-        assert_eq!(session.until_done(&key, &["GET", &key]).bytes(), Some(&b"v"[..]), "{when}");
+        let value = session.until_done(&key, &["GET", &key]);
+        assert_eq!(value.bytes(), Some(&b"v"[..]), "{when}: {key}\n{}", cluster.describe());
         let created = session.until_done(&key, &["SET", &key, "second", "NX"]);
         assert_eq!(created.bytes(), None, "{when}: {created}");
     }
