@@ -497,8 +497,7 @@ impl Node {
             Role::Leads { epoch, .. } => {
                 if self.leader.as_ref().is_none_or(|leader| leader.epoch != epoch) {
                     self.leader = Some(Leader::new(epoch, self.data.offset));
-                    let keeps_all = planted::is(Fault::OldAcksCounted);
-                    self.replicas.retain(|_, replica| replica.epoch == epoch || keeps_all);
+                    self.replicas.retain(|_, replica| replica.epoch == epoch);
                     self.candidate = Candidate::default();
                     self.yielding = None;
                     self.moving.clear();

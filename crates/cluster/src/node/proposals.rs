@@ -125,7 +125,7 @@ impl Proposals {
             Outcome::Refused => {
                 self.refused = Some((now, seen));
                 // An earlier copy may have been written, or may be written yet.
-                match proposal.repeated && !planted::is(Fault::RefusalCountsForAll) {
+                match proposal.repeated {
                     true => proposal.status = Status::Unknown(now),
                     false => drop(self.all.remove(at)),
                 }

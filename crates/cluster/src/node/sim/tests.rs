@@ -68,19 +68,62 @@ const PLANTED: [Fault; 33] = [
     Fault::DrainNotAwaited,
     Fault::CopyWhileYielding,
     Fault::DurableForgotten,
-    Fault::OldAcksCounted,
+    Fault::OneAckEnough,
     Fault::InheritedNotConfirmed,
     Fault::ServesWhileYielding,
     Fault::SettledByAnswer,
     Fault::CandidatePromises,
     Fault::PromiseFromAnswer,
-    Fault::RefusalCountsForAll,
+    Fault::ForceTakesUnlisted,
     Fault::TakenFromContinuing,
     Fault::MovedAfterFailover,
     Fault::OwnKeyNotCompared,
     Fault::MarksLostByFailover,
     Fault::MarksKeptByMove,
 ];
+
+/// Those that a few runs find.
+const FREQUENT: [Fault; 10] = [
+    Fault::DeadlineFromAnswer,
+    Fault::OldEpochAccepted,
+    Fault::SlotsServedEarly,
+    Fault::SlotsNotSuspended,
+    Fault::RestartedLeads,
+    Fault::LeaseKeyReplaced,
+    Fault::UnlistedPromoted,
+    Fault::DrainNotAwaited,
+    Fault::CopyWhileYielding,
+    Fault::ServesWhileYielding,
+];
+
+#[test]
+fn frequent_planted_faults_are_found() {
+    for fault in FREQUENT {
+        let found = find_from(fault, 0, 300);
+        let Some((seed, _)) = found else { panic!("{fault:?} is not found") };
+        assert!(run(seed, false).is_ok(), "the run succeeds without the fault");
+    }
+}
+
+/// Faults of a cluster whose writes wait for one replica.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn ten_thousand_faults_lose_no_confirmed_write() {
+    let mut tally = Tally::default();
+    let mut seed = variable("CLUSTER_FIRST").unwrap_or(0);
+    while tally.faults() < 10_000 {
+        let mut rng = Rng::new(seed);
+        let mut plan = plan(&mut rng);
+        plan.settings.quorum = 1;
+        plan.hosts = plan.hosts.max(2 * plan.shards);
+        match run_plan(rng, plan, false) {
+            Ok(more) => tally.add(&more),
+            Err(wrong) => panic!("CLUSTER_FIRST={seed}: {wrong}"),
+        }
+        seed += 1;
+    }
+    println!("{seed} runs, {} faults: {tally:?}", tally.faults());
+}
 
 /// The first seed from `first` on that finds a fault, and the violation.
 fn find_from(fault: Fault, first: u64, runs: u64) -> Option<(u64, String)> {
