@@ -7,6 +7,7 @@ mod clients;
 mod failover;
 mod fence;
 mod load;
+mod moves;
 mod publish;
 mod replies;
 mod restart;

@@ -19,7 +19,8 @@ use super::parts::{Copies, Waiting};
 use super::proposals::Purpose;
 use super::requests::{Step, commit, refuse};
 use super::state::State;
-use crate::id::NodeId;
+use crate::id::{NodeId, ShardId};
+use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 
 /// A move of keys from or to this shard that may still succeed, and that this process takes part in.
@@ -55,7 +56,18 @@ impl State {
         from.epoch == copy.from_epoch
             && to.epoch == copy.to_epoch
             && self.island(from.value.island) == self.island(to.value.island)
-            && owned.is_some_and(|owned| of.slots.iter().all(|slot| owned.contains(slot)))
+            && owned.is_some_and(|owned| owned.contains_all(&of.slots))
+    }
+
+    /// Whether the primary of shard `mine` must delete the keys of a move.
+    fn is_due(&self, mine: ShardId, of: &HandoverValue, copy: Copying) -> bool {
+        match copy.phase {
+            CopyPhase::Moved => of.from == mine,
+            CopyPhase::Failed => of.to == Some(mine),
+            CopyPhase::Copying | CopyPhase::Final => {
+                of.to == Some(mine) && !self.shards.contains_key(&of.from)
+            }
+        }
     }
 }
 
@@ -102,24 +114,22 @@ impl Node {
     /// Keys that this primary must delete. Report [`Node::cleaned`] when it is done.
     pub fn cleanings(&self) -> Vec<Cleaning> {
         let (Some(state), Some((mine, _))) = (&self.state, self.led()) else { return Vec::new() };
-        let is_due = |of: &HandoverValue, copy: Copying| match copy.phase {
-            CopyPhase::Moved => of.from == mine,
-            CopyPhase::Failed => of.to == Some(mine),
-            CopyPhase::Copying | CopyPhase::Final => {
-                of.to == Some(mine) && !state.shards.contains_key(&of.from)
-            }
-        };
-        let due = state.copies().filter(|(_, of, copy)| is_due(of, *copy));
+        let due = state.copies().filter(|(_, of, copy)| state.is_due(mine, of, *copy));
         due.map(|(id, of, _)| Cleaning { id, slots: of.slots.clone() }).collect()
     }
 
-    /// Slots of a cleaning that this shard doesn't own. No change of ownership commits before [`Node::cleaned`].
+    /// Slots of a cleaning that this shard doesn't own. No change of ownership commits before [`Node::cleaned`]. It is asked for
+    /// each few keys.
     pub fn may_clean(&self, id: HandoverId) -> Option<SlotSet> {
-        let due = self.cleanings().into_iter().find(|due| due.id == id)?;
         let (state, (mine, _)) = (self.state.as_ref()?, self.led()?);
-        let owned = state.slots_of(mine);
-        let is_foreign = |slot: &u16| owned.is_none_or(|owned| !owned.contains(*slot));
-        Some(due.slots.iter().filter(is_foreign).collect())
+        let of = state.handovers.get(&id)?;
+        if !state.is_due(mine, of, of.copy?) {
+            return None;
+        }
+        Some(match state.slots_of(mine) {
+            Some(owned) => of.slots.without(owned),
+            None => of.slots.clone(),
+        })
     }
 
     /// The target has nearly everything: the slots may be suspended.
@@ -240,6 +250,7 @@ impl Node {
             if is_possible || !self.may_propose(now) {
                 continue;
             }
+            let is_valid = is_valid || planted::is(Fault::MovedAfterFailover);
             let fails = !is_valid || self.copies.failed.contains(&id);
             let is_quiet = self.moving.get(&id).is_some_and(|moving| moving.drain.done);
             match copy.phase {

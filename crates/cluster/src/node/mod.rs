@@ -383,7 +383,7 @@ impl Node {
     /// Sends a transaction after all actions of this event: what it ends has ended by then.
     fn propose(&mut self, now: Ms, purpose: Purpose, mut of: Transaction) {
         let op = self.next_op();
-        if purpose != Purpose::LeaseKey {
+        if purpose != Purpose::LeaseKey && !planted::is(Fault::OwnKeyNotCompared) {
             // Rewriting this key makes the transaction impossible.
             let state = self.state.as_ref().expect("decided on a state");
             of.compares.push(state.compare(Key::Lease(self.me.node)));
@@ -467,7 +467,8 @@ impl Node {
             Role::Leads { epoch, .. } => {
                 if self.leader.as_ref().is_none_or(|leader| leader.epoch != epoch) {
                     self.leader = Some(Leader::new(epoch, self.data.offset));
-                    self.replicas.retain(|_, replica| replica.epoch == epoch);
+                    let keeps_all = planted::is(Fault::OldAcksCounted);
+                    self.replicas.retain(|_, replica| replica.epoch == epoch || keeps_all);
                     self.candidate = Candidate::default();
                     self.yielding = None;
                     self.moving.clear();

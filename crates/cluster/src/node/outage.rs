@@ -24,7 +24,8 @@ impl Node {
             Role::Follows { primary, epoch, .. } => primary.node == from && epoch == of,
             Role::None | Role::Leads { .. } | Role::Restarted { .. } => false,
         };
-        if follows && !self.is_candidate() {
+        let is_candidate = self.is_candidate() && !planted::is(Fault::CandidatePromises);
+        if follows && !is_candidate {
             self.promises.until = self.promises.until.max(now + self.settings.timeout);
             out.push(Action::Promise { to: from, ask });
         }
@@ -35,6 +36,7 @@ impl Node {
         if let Some((asked, sent)) = self.promises.asked.remove(&ask)
             && asked == member
         {
+            let sent = if planted::is(Fault::PromiseFromAnswer) { now } else { sent };
             let until = sent + certain(self.settings.timeout);
             let given = self.promises.given.entry(member).or_default();
             *given = until.max(*given);

@@ -111,11 +111,12 @@ impl Proposals {
         let proposal = &mut self.all[at];
         let purpose = proposal.purpose.clone();
         match outcome {
+            Outcome::Done(_) if planted::is(Fault::SettledByAnswer) => drop(self.all.remove(at)),
             Outcome::Done(revision) => proposal.status = Status::Done(revision),
             Outcome::Refused => {
                 self.refused = Some((now, seen));
                 // An earlier copy may have been written, or may be written yet.
-                match proposal.repeated {
+                match proposal.repeated && !planted::is(Fault::RefusalCountsForAll) {
                     true => proposal.status = Status::Unknown(now),
                     false => drop(self.all.remove(at)),
                 }

@@ -9,6 +9,7 @@ use super::request::{FailoverMode, NodeRequest};
 use super::state::State;
 use super::{Node, Role};
 use crate::id::{NodeId, ShardId};
+use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 
 /// The next step of a request.
@@ -397,5 +398,6 @@ fn abandoned(state: &State, shard: ShardId) -> Option<Vec<Key>> {
     let nodes = value.list.iter().chain([&value.primary]).map(|member| member.node);
     let keys: Vec<Key> = nodes.map(Key::Lease).collect();
     let is_gone = keys.iter().all(|key| state.revision_of(*key).is_none());
-    (is_gone && !value.continues).then_some(keys)
+    let continues = value.continues && !planted::is(Fault::TakenFromContinuing);
+    (is_gone && !continues).then_some(keys)
 }

@@ -1,5 +1,6 @@
 //! Invariants: at each step, and at the end.
 
+use super::tally::Count;
 use super::world::{Pid, T, World};
 use crate::id::ShardId;
 use crate::node::FailoverMode;
@@ -31,7 +32,7 @@ impl World {
             // The operator has accepted the loss.
             acked.retain(|(offset, write)| process.log.has(*offset, *write));
             self.takeovers.remove(&host);
-            self.tally.takeovers += 1;
+            self.tally.count(Count::Takeovers);
         }
         let acked = &self.acked[&shard];
         let lost = acked.iter().find(|(offset, write)| !process.log.has(*offset, *write));

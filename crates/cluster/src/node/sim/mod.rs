@@ -16,6 +16,7 @@ mod copies;
 mod process;
 mod replication;
 mod store;
+mod tally;
 mod tests;
 mod world;
 
@@ -27,7 +28,8 @@ use crate::node::{Node, Settings};
 use crate::slots::{Slot, SlotSet};
 use process::Log;
 use weft_base::rng::Rng;
-use world::{Event, Pid, Plan, SLOTS_EACH, T, Tally, World};
+use tally::Tally;
+use world::{Event, Pid, Plan, SLOTS_EACH, T, World};
 
 /// Duration of the faults.
 const FAULTS: Ms = 12_000;
@@ -39,7 +41,8 @@ fn plan(rng: &mut Rng) -> Plan {
     let hosts = (least + rng.below(4) as usize).clamp(3, 12);
     let settings =
         Settings { timeout: T, quorum, continues: rng.below(3) == 0, ..Settings::default() };
-    Plan { hosts, shards, settings, durable: rng.below(4) == 0 }
+    let durable = rng.below(4) == 0;
+    Plan { hosts, shards, settings, durable, weights: chaos::weights(rng) }
 }
 
 fn new_id(rng: &mut Rng) -> NodeId {
@@ -116,6 +119,8 @@ impl World {
             | Event::Expire
             | Event::Client
             | Event::Chaos
+            | Event::Strike(_)
+            | Event::Then(..)
             | Event::Calm
             | Event::Check
             | Event::HealLink(..)
@@ -190,6 +195,9 @@ impl World {
                 let delay = self.below(600);
                 self.later(delay, Event::Chaos);
             }
+            Event::Strike(_) | Event::Then(..) if self.calm => {}
+            Event::Then(kind, host) => self.inject(kind, host),
+            Event::Strike(host) => self.strike(host),
             Event::Calm => self.calm_down(),
             Event::HealLink(one, other) => {
                 self.cut.remove(&(one, other));
