@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """Runs each row of rows.toml on Weft and on Valkey, and writes the table of docs/clients.md.
 
 usage: table.py [NAME...]    runs these rows, or all; needs CLIENTS_BIN, and both servers (see below)
