@@ -198,7 +198,7 @@ def table():
             session = row.get("session", "")
             if row.get("absent") or not result:
                 reason = row.get("absent", "not run yet")
-                lines.append(f"| {row['name']} | | | not run: {cell(reason)} | | |")
+                lines.append(f"| {row['name']} | | {cell(reason)} | not run | not run | |")
                 continue
             parts = ", ".join(result["parts"])
             session = f"{session}: {parts}" if session and parts else session or parts
