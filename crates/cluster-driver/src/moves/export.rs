@@ -307,7 +307,8 @@ impl Export {
             let key = keys.key(&name);
             let is_gone = keys.is_expired(&key);
             let record = keys.peek(&key).filter(|_| !is_gone);
-            let value = record.map(|record| (record.expiry(), weft_transfer::uncompressed_payload(&record)));
+            let value = record
+                .map(|record| (record.expiry(), weft_transfer::uncompressed_payload(&record)));
             items.push(Item { db, name, value });
         }
         Ok(items)
