@@ -20,6 +20,7 @@ use super::proposals::Purpose;
 use super::requests::{Step, commit, refuse};
 use super::state::State;
 use crate::id::{NodeId, ShardId};
+use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 
 /// A move of keys from or to this shard that may still succeed, and that this process takes part in.
@@ -204,6 +205,9 @@ impl Node {
         if state.handovers.values().any(overlaps) {
             return refuse("ERR I am already migrating some of these slots");
         }
+        if state.has_mark(mine, slots) || state.has_mark(to, slots) {
+            return refuse("ERR Slots are being manually migrated");
+        }
         let island = state.island(shard.value.island);
         if to == mine || state.island(target.value.island) != island {
             return refuse("ERR Target node can not be this node.");
@@ -228,6 +232,8 @@ impl Node {
             Key::Shard(mine),
             Key::Shard(to),
             Key::Island(island),
+            Key::Marks(mine),
+            Key::Marks(to),
         ];
         Ok(commit(state, &compared, writes))
     }
@@ -249,6 +255,7 @@ impl Node {
             if is_possible || !self.may_propose(now) {
                 continue;
             }
+            let is_valid = is_valid || planted::is(Fault::MovedAfterFailover);
             let fails = !is_valid || self.copies.failed.contains(&id);
             let is_quiet = self.moving.get(&id).is_some_and(|moving| moving.drain.done);
             match copy.phase {
@@ -295,7 +302,7 @@ impl Node {
         };
         let island = state.island(shard.value.island);
         let keys = [Key::Handover(id), Key::Shard(mine), Key::Shard(to), Key::Island(island)];
-        let compares = keys.iter().map(|key| state.compare(*key)).collect();
+        let mut compares: Vec<_> = keys.iter().map(|key| state.compare(*key)).collect();
         let mut owners = state.owners(island);
         let own = owners.entry(mine).or_default();
         of.slots.iter().for_each(|slot| _ = own.remove(slot));
@@ -304,10 +311,11 @@ impl Node {
         let moved = Some(Copying { phase: CopyPhase::Moved, ..copy });
         let value = HandoverValue { copy: moved, ..of.clone() };
         let put = |key, value| Write::Put { key, value, lease: None };
-        let writes = vec![
+        let mut writes = vec![
             put(Key::Handover(id), value.encode()),
             put(Key::Island(island), IslandValue::Slots(owners).encode()),
         ];
+        state.end_marks(&of.slots, Some(mine), Some(to), &mut compares, &mut writes);
         self.propose(now, Purpose::Slots(id), Transaction { compares, writes });
     }
 }
