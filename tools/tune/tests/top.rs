@@ -14,6 +14,9 @@ use weft_testkit::Server;
 const TUNE: &str = env!("CARGO_BIN_EXE_weft-tune");
 /// A deadline that only a hang exceeds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The terminal of the page.
+const WIDTH: usize = 100;
+const HEIGHT: usize = 30;
 
 fn once(port: u16, options: &[&str]) -> Output {
     let port = port.to_string();
@@ -41,7 +44,10 @@ fn check(server: &Server, kind: &str) -> serde_json::Value {
     let report = json(server.port(), &[]);
     assert_eq!(report["schema"], "weft-tune-top/1");
     assert_eq!(report["server"]["kind"], kind);
-    assert_eq!((&report["server"]["process_id"], &report["server"]["is_local"]), (&server.pid().into(), &true.into()));
+    assert_eq!(
+        (&report["server"]["process_id"], &report["server"]["is_local"]),
+        (&server.pid().into(), &true.into())
+    );
     assert!(report["requests"]["per_second"].as_f64().unwrap() > 0.0, "its own PINGs: {report}");
     assert!(report["latency"]["p99_us"].as_f64().unwrap() > 0.0);
     assert_eq!(report["databases"][0]["keys"], 1);
@@ -94,13 +100,19 @@ fn refusals_are_told_in_words() {
     let login = ["--user", "blind", "-a", "secret"];
     let words = error(&once(server.port(), &login));
     assert!(words.contains("doesn't permit INFO to user 'blind'"), "{words}");
-    assert!(words.contains("ACL SETUSER blind +info +ping") && !words.contains("secret"), "{words}");
+    assert!(
+        words.contains("ACL SETUSER blind +info +ping") && !words.contains("secret"),
+        "{words}"
+    );
     client.ok(&["ACL", "SETUSER", "blind", "+info", "-ping"]);
     let report = json(server.port(), &login);
     let why = report["latency"]["error"].as_str().unwrap();
     assert!(why.contains("PING") && report["latency"]["p50_us"].is_null(), "{why}");
     let words = error(&once(server.port(), &["--user", "blind", "-a", "guess"]));
-    assert!(words.contains("rejects the login of user 'blind'") && !words.contains("guess"), "{words}");
+    assert!(
+        words.contains("rejects the login of user 'blind'") && !words.contains("guess"),
+        "{words}"
+    );
     client.ok(&["CONFIG", "SET", "requirepass", "secret"]);
     let words = error(&once(server.port(), &[]));
     assert!(words.contains("requires a login"), "{words}");
@@ -117,7 +129,10 @@ fn a_unix_socket_names_the_process() {
     let socket = folder.path().join("sock").display().to_string();
     let server = Server::weft(&["--unixsocket", &socket]);
     let report = json(1, &["-s", &socket]);
-    assert_eq!((&report["server"]["address"], &report["server"]["is_local"]), (&socket.into(), &true.into()));
+    assert_eq!(
+        (&report["server"]["address"], &report["server"]["is_local"]),
+        (&socket.into(), &true.into())
+    );
     drop(server);
 }
 
@@ -145,7 +160,8 @@ impl Page {
     fn open_at(place: &str) -> Page {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
-        let command = format!("stty cols 100 rows 30; echo pid=$$; exec {TUNE} top {place} -i 0.2");
+        let command =
+            format!("stty cols {WIDTH} rows {HEIGHT}; echo pid=$$; exec {TUNE} top {place} -i 0.2");
         let script = Command::new("script")
             .args(["--quiet", "--flush", "--return", "--command", &command])
             .arg(&output)
@@ -163,10 +179,11 @@ impl Page {
         String::from_utf8_lossy(&std::fs::read(&self.output).unwrap_or_default()).into_owned()
     }
 
+    /// Waits until the screen shows this.
     fn wait_for(&self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while !self.text().contains(text) {
-            assert!(Instant::now() < deadline, "no {text:?} in {:?}", self.text());
+        while !screen(&self.text()).contains(text) {
+            assert!(Instant::now() < deadline, "no {text:?} in\n{}", screen(&self.text()));
             sleep(Duration::from_millis(20));
         }
     }
@@ -176,10 +193,11 @@ impl Page {
     }
 
     fn pid(&self) -> rustix::process::Pid {
-        self.wait_for("pid=");
         let text = self.text();
-        let digits = text.split_once("pid=").unwrap().1.split_whitespace().next().unwrap();
-        rustix::process::Pid::from_raw(digits.parse().unwrap()).unwrap()
+        // The command itself, which script(1) notes, has no digits there.
+        let number = |rest: &str| rest.split_whitespace().next()?.parse().ok();
+        let pid = text.split("pid=").skip(1).find_map(number).expect("the shell printed it");
+        rustix::process::Pid::from_raw(pid).unwrap()
     }
 
     /// The exit status of the program; the terminal must be as it was.
@@ -197,6 +215,41 @@ impl Page {
             sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// What a terminal shows after this output: text at the places to which the page moves. Colours
+/// and modes are left out.
+fn screen(output: &str) -> String {
+    let mut cells = vec![vec![' '; WIDTH]; HEIGHT];
+    let (mut x, mut y) = (0, 0);
+    let mut rest = output.chars();
+    while let Some(c) = rest.next() {
+        if c != '\u{1b}' {
+            if !c.is_control() && x < WIDTH && y < HEIGHT {
+                cells[y][x] = c;
+                x += 1;
+            }
+            continue;
+        }
+        if rest.next() != Some('[') {
+            continue;
+        }
+        let mut numbers = String::new();
+        let last = rest.by_ref().find(|c| {
+            numbers.push(*c);
+            c.is_ascii_alphabetic()
+        });
+        let place = numbers.trim_end_matches('H').split_once(';');
+        match (last, place) {
+            (Some('H'), Some((row, column))) => {
+                let number = |text: &str| text.parse::<usize>().map_or(0, |number| number - 1);
+                (y, x) = (number(row), number(column));
+            }
+            (Some('J'), _) => cells.iter_mut().for_each(|row| row.fill(' ')),
+            _ => {}
+        }
+    }
+    cells.iter().map(|row| row.iter().collect::<String>() + "\n").collect()
 }
 
 impl Drop for Page {
