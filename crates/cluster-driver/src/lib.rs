@@ -8,7 +8,9 @@
 //! ```
 //!
 //! * [`machine`] - the state machine, with the actions that wait for their execution
-//! * [`thread`] - weft-cluster: advances the time, executes the actions in their order
+//! * [`thread`] - weft-cluster: advances the time, executes actions that never wait
+//! * [`queue`] - which actions may wait, and their order
+//! * [`duties`] - weft-duty: executes those
 //! * [`store`] - threads that call the store
 //! * [`publish`] - the topology that requests see; suspended slots
 //! * [`roles`] - the role in replication, and its reports
@@ -18,26 +20,31 @@
 //! * [`meet`] - asks another node for its id
 //! * [`moves`] - slots go to another node with their keys
 //! * [`settings`] - directives, and the address of this node
+//! * [`status`] - what INFO says about the authority of this node
 //!
-//! Events come from any thread and take the mutex for a moment; only weft-cluster executes actions. It holds no lock then, so an action may
-//! stop the world or wait for replication. Threads that hold a lock of replication may pass events.
+//! Events come from any thread and take the mutex for a moment. weft-cluster and weft-duty execute actions without holding it, so
+//! weft-duty may stop the world or wait for replication. Threads that hold a lock of replication may pass events.
 //!
 //! `docs/design/cluster.md` says what the machine expects of its driver.
 
+mod duties;
 mod forgotten;
 pub mod machine;
 pub mod meet;
 pub mod moves;
 pub mod publish;
+mod queue;
 mod released;
 pub mod requests;
 mod roles;
 pub mod settings;
+pub mod status;
 pub mod store;
 pub mod thread;
 
 use forgotten::Forgotten;
 use machine::Machine;
+use queue::Queue;
 use released::Released;
 use requests::Requests;
 use std::any::Any;
@@ -54,8 +61,12 @@ pub struct Driver {
     srv: &'static Server,
     me: NodeId,
     machine: Mutex<Machine>,
-    /// There are actions, or weft-cluster should look again.
+    /// There are actions.
     changed: Condvar,
+    /// Actions that may wait for commands.
+    queue: Mutex<Queue>,
+    /// There are such actions, or weft-duty should look again.
+    queued: Condvar,
     store: Store,
     /// This node has a role that clients can see.
     is_ready: Mutex<bool>,
@@ -91,6 +102,8 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
         me,
         machine: Mutex::new(machine),
         changed: Condvar::new(),
+        queue: Mutex::default(),
+        queued: Condvar::new(),
         store,
         is_ready: Mutex::new(false),
         became_ready: Condvar::new(),
@@ -113,6 +126,7 @@ impl Driver {
     /// A thread can't be started.
     pub fn begin(&'static self) -> std::io::Result<()> {
         self.store.start(self)?;
+        duties::start(self)?;
         thread::start(self)
     }
 
@@ -137,6 +151,10 @@ impl Driver {
         self.machine.lock().unwrap_or_else(|p| p.into_inner())
     }
 
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
     fn requests(&self) -> MutexGuard<'_, Requests> {
         self.requests.lock().unwrap_or_else(|p| p.into_inner())
     }
@@ -146,7 +164,7 @@ impl Driver {
         u64::try_from(self.srv.mono_ms()).unwrap_or(0)
     }
 
-    /// Passes an event to the machine. Its actions are executed soon, by weft-cluster.
+    /// Passes an event to the machine. Its actions are executed soon.
     pub fn pass<T>(&self, event: impl FnOnce(&mut machine::Event<'_>) -> T) -> T {
         let mut machine = self.machine();
         let result = machine.pass(self.now(), event);

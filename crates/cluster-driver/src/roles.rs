@@ -4,7 +4,7 @@ use crate::{Driver, Shared};
 use std::sync::Arc;
 use weft_cluster::NodeId;
 use weft_cluster::ShardId;
-use weft_cluster::node::{Duty, Member, Revision};
+use weft_cluster::node::{Duty, Member, OpId, Revision};
 use weft_config::Id;
 use weft_replication_driver::cluster::{Cluster, ShardMember, ShardPrimary};
 use weft_replication_driver::hub;
@@ -82,5 +82,13 @@ impl ShardMember for Reports {
 
     fn written(&self, offset: u64) {
         self.0.pass(|event| event.node.written(offset));
+    }
+
+    fn promise_asked(&self, primary: NodeId, epoch: Revision, ask: OpId) {
+        self.0.pass(|event| event.node.promise_asked(event.now, primary, epoch, ask, event.out));
+    }
+
+    fn promised(&self, member: Member, ask: OpId) {
+        self.0.pass(|event| event.node.promised(event.now, member, ask, event.out));
     }
 }

@@ -44,14 +44,16 @@ pub enum Fault {
     DrainNotAwaited,
     /// A primary gives a copy to a replica while that may get its role.
     CopyWhileYielding,
+    /// A replica moves to another shard, though its own keeps too few.
+    MigrationBarrierIgnored,
     /// A restarted primary leads again with the data of another incarnation than the last one.
     DurableForgotten,
     /// A new primary of a shard doesn't know the marks of SETSLOT.
     MarksLostByFailover,
     /// A slot that moves keeps its marks.
     MarksKeptByMove,
-    /// Acknowledgements of an earlier epoch count.
-    OldAcksCounted,
+    /// One replica that has a write is enough to confirm it.
+    OneAckEnough,
     /// A new primary lists a replica that lacks data of its predecessor.
     InheritedNotConfirmed,
     /// A primary serves again while the transaction that gives its role away is possible.
@@ -62,8 +64,8 @@ pub enum Fault {
     CandidatePromises,
     /// A promise counts from its answer.
     PromiseFromAnswer,
-    /// The refusal of a repeated transaction counts for its earlier copies.
-    RefusalCountsForAll,
+    /// CLUSTER FAILOVER FORCE promotes a replica that isn't listed.
+    ForceTakesUnlisted,
     /// Slots are taken from a primary that continues without a lease.
     TakenFromContinuing,
     /// Slots with keys move though a primary has changed since the copy began.

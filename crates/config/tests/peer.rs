@@ -34,6 +34,7 @@ const OURS: [&str; 19] = [
     "cluster-store-ca-cert-file",
     "cluster-store-cert-file",
     "cluster-store-key-file",
+    "cluster-store-outage",
     "cluster-store-password",
     "cluster-store-user",
     "cluster-write-quorum",

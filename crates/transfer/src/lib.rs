@@ -66,7 +66,9 @@ pub fn uncompressed_payload(record: &Record) -> Vec<u8> {
 }
 
 fn payload_in(record: &Record, form: Form) -> Vec<u8> {
-    let mut payload = Vec::new();
+    // A version, a checksum and the length of a small value.
+    const ENDS: usize = 32;
+    let mut payload = Vec::with_capacity(record.payload().len() + ENDS);
     let code = rdb::encode(record, form, &mut payload).expect("writing to a vector can't fail");
     rdb::seal(&mut payload, code);
     payload

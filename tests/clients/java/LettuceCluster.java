@@ -18,7 +18,7 @@ import java.util.logging.LogManager;
 
 /** Lettuce as a client of a cluster that changes: java LettuceCluster PORT... */
 final class LettuceCluster {
-    private static final Duration PATIENCE = Duration.ofSeconds(5);
+    private static final Duration PATIENCE = Duration.ofSeconds(20);
 
     private record Client(StatefulRedisClusterConnection<String, String> connection) implements ClusterSession.Client {
         @Override

@@ -14,6 +14,9 @@ use weft_testkit::Server;
 const TUNE: &str = env!("CARGO_BIN_EXE_weft-tune");
 /// A deadline that only a hang exceeds.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The terminal of the page.
+const WIDTH: usize = 100;
+const HEIGHT: usize = 30;
 
 fn once(port: u16, options: &[&str]) -> Output {
     let port = port.to_string();
@@ -157,7 +160,8 @@ impl Page {
     fn open_at(place: &str) -> Page {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("output");
-        let command = format!("stty cols 100 rows 30; echo pid=$$; exec {TUNE} top {place} -i 0.2");
+        let command =
+            format!("stty cols {WIDTH} rows {HEIGHT}; echo pid=$$; exec {TUNE} top {place} -i 0.2");
         let script = Command::new("script")
             .args(["--quiet", "--flush", "--return", "--command", &command])
             .arg(&output)
@@ -175,10 +179,11 @@ impl Page {
         String::from_utf8_lossy(&std::fs::read(&self.output).unwrap_or_default()).into_owned()
     }
 
+    /// Waits until the screen shows this.
     fn wait_for(&self, text: &str) {
         let deadline = Instant::now() + PATIENCE;
-        while !self.text().contains(text) {
-            assert!(Instant::now() < deadline, "no {text:?} in {:?}", self.text());
+        while !screen(&self.text()).contains(text) {
+            assert!(Instant::now() < deadline, "no {text:?} in\n{}", screen(&self.text()));
             sleep(Duration::from_millis(20));
         }
     }
@@ -188,10 +193,11 @@ impl Page {
     }
 
     fn pid(&self) -> rustix::process::Pid {
-        self.wait_for("pid=");
         let text = self.text();
-        let digits = text.split_once("pid=").unwrap().1.split_whitespace().next().unwrap();
-        rustix::process::Pid::from_raw(digits.parse().unwrap()).unwrap()
+        // The command itself, which script(1) notes, has no digits there.
+        let number = |rest: &str| rest.split_whitespace().next()?.parse().ok();
+        let pid = text.split("pid=").skip(1).find_map(number).expect("the shell printed it");
+        rustix::process::Pid::from_raw(pid).unwrap()
     }
 
     /// The exit status of the program; the terminal must be as it was.
@@ -209,6 +215,41 @@ impl Page {
             sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// What a terminal shows after this output: text at the places to which the page moves. Colours
+/// and modes are left out.
+fn screen(output: &str) -> String {
+    let mut cells = vec![vec![' '; WIDTH]; HEIGHT];
+    let (mut x, mut y) = (0, 0);
+    let mut rest = output.chars();
+    while let Some(c) = rest.next() {
+        if c != '\u{1b}' {
+            if !c.is_control() && x < WIDTH && y < HEIGHT {
+                cells[y][x] = c;
+                x += 1;
+            }
+            continue;
+        }
+        if rest.next() != Some('[') {
+            continue;
+        }
+        let mut numbers = String::new();
+        let last = rest.by_ref().find(|c| {
+            numbers.push(*c);
+            c.is_ascii_alphabetic()
+        });
+        let place = numbers.trim_end_matches('H').split_once(';');
+        match (last, place) {
+            (Some('H'), Some((row, column))) => {
+                let number = |text: &str| text.parse::<usize>().map_or(0, |number| number - 1);
+                (y, x) = (number(row), number(column));
+            }
+            (Some('J'), _) => cells.iter_mut().for_each(|row| row.fill(' ')),
+            _ => {}
+        }
+    }
+    cells.iter().map(|row| row.iter().collect::<String>() + "\n").collect()
 }
 
 impl Drop for Page {

@@ -136,6 +136,7 @@ pub enum Action {
     /// Answer the primary: this node will not try a promotion for `cluster-node-timeout`.
     Promise {
         to: NodeId,
+        epoch: Revision,
         ask: OpId,
     },
     /// [`super::Node::map`] has changed. The driver reads it when it needs it.

@@ -27,7 +27,7 @@ impl Node {
         let is_candidate = self.is_candidate() && !planted::is(Fault::CandidatePromises);
         if follows && !is_candidate {
             self.promises.until = self.promises.until.max(now + self.settings.timeout);
-            out.push(Action::Promise { to: from, ask });
+            out.push(Action::Promise { to: from, epoch: of, ask });
         }
     }
 
@@ -67,8 +67,7 @@ impl Node {
 
     pub(super) fn ask_promises(&mut self, now: Ms, out: &mut Vec<Action>) {
         let timeout = self.settings.timeout;
-        let lease_ends = if self.holds_key() { self.lease.valid_until() } else { 0 };
-        let is_due = now + timeout / 2 >= lease_ends
+        let is_due = now + timeout / 2 >= self.lease_until()
             && now >= self.promises.last_asked + timeout / 8
             && self.may_continue();
         if !is_due {

@@ -29,6 +29,10 @@ pub(super) enum Purpose {
     Withdrawal,
     /// Pointless marks of slots are removed.
     Marks,
+    /// This replica moves to another shard.
+    Migration,
+    /// Keys that nothing refers to are deleted.
+    CleanUp,
     Request(RequestId),
 }
 
@@ -104,6 +108,8 @@ impl Proposals {
             | Purpose::Failover
             | Purpose::Withdrawal
             | Purpose::Marks
+            | Purpose::Migration
+            | Purpose::CleanUp
             | Purpose::Request(_) => None,
         })
     }
@@ -119,7 +125,7 @@ impl Proposals {
             Outcome::Refused => {
                 self.refused = Some((now, seen));
                 // An earlier copy may have been written, or may be written yet.
-                match proposal.repeated && !planted::is(Fault::RefusalCountsForAll) {
+                match proposal.repeated {
                     true => proposal.status = Status::Unknown(now),
                     false => drop(self.all.remove(at)),
                 }

@@ -165,7 +165,7 @@ impl Node {
         Ok(commit(state, &[Key::Island(ours), Key::Island(theirs)], writes))
     }
 
-    fn replicate(&self, state: &State, primary: NodeId) -> Result<Step, Step> {
+    pub(super) fn replicate(&self, state: &State, primary: NodeId) -> Result<Step, Step> {
         let Some((target, theirs)) = state.shard_of(primary) else {
             return refuse(format!("ERR Unknown node {primary}"));
         };
@@ -218,7 +218,8 @@ impl Node {
     fn fail_over(&self, now: Ms, state: &State, mode: FailoverMode) -> Result<Step, Step> {
         let Some((id, shard)) = state.shard_of(self.me.node) else { return Ok(Step::Wait) };
         let until = now + 4 * self.settings.timeout;
-        let unlisted = mode == FailoverMode::Takeover;
+        let unlisted = mode == FailoverMode::Takeover
+            || mode == FailoverMode::Force && planted::is(Fault::ForceTakesUnlisted);
         let force = Step::Force(Forced { epoch: shard.epoch, until, unlisted });
         match self.role() {
             Role::None => Ok(Step::Wait),

@@ -144,6 +144,18 @@ impl State {
         self.revisions.get(&key).copied()
     }
 
+    /// Whether there are keys with a value that this node can't read.
+    pub fn has_invalid(&self) -> bool {
+        let read = self.nodes.len()
+            + self.shards.len()
+            + self.islands.len()
+            + self.handovers.len()
+            + self.failovers.len()
+            + self.leases.len();
+        let format = usize::from(self.revisions.contains_key(&Key::Format));
+        self.revisions.len() != read + format
+    }
+
     /// A comparison with the present revision of a key.
     pub fn compare(&self, key: Key) -> (Key, Option<Revision>) {
         (key, self.revision_of(key))

@@ -69,6 +69,13 @@ impl Worker {
                     if !self.state.is_lenient.load(Relaxed) {
                         self.fail(&error.to_string());
                     }
+                    // The library leaves replies unread when a node dies or a request times out, and takes them for
+                    // those of later requests.
+                    if error.into_server_errors().is_none()
+                        && let Ok(redis) = connect()
+                    {
+                        self.redis = redis;
+                    }
                 }
             }
             sleep(PAUSE);
@@ -102,12 +109,7 @@ impl Worker {
             Ok(replies) => return Ok(self.expect(&replies, &vec![Value::Okay; 10])),
             Err(error) => error,
         };
-        let Some(refused) = error.clone().into_server_errors() else {
-            // The library leaves replies of other nodes unread, and takes them for those of later requests.
-            self.redis = connect()?;
-            return Err(error);
-        };
-        for (n, _) in refused.iter() {
+        for (n, _) in error.clone().into_server_errors().ok_or(error)?.iter() {
             cmd("SET").arg(&keys[*n]).arg(&keys[*n]).exec(&mut self.redis)?;
         }
         Ok(())

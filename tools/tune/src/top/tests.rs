@@ -47,7 +47,7 @@ fn write_thread(machine: &Machine, tid: u32, name: &str, used_ms: u64, switches:
     (fields[18], fields[35]) = ("5000".into(), "3".into());
     let stat = format!("{tid} ({name}) S {}\n", fields.join(" "));
     machine.write(&format!("{folder}/stat"), &stat);
-    let waited = used_ms / 10 * 1_000_000;
+    let waited = used_ms / 5 * 1_000_000;
     machine.write(&format!("{folder}/schedstat"), format!("{} {waited} 9\n", used_ms * 1_000_000));
     let (voluntary, involuntary) = switches;
     let status = format!(
@@ -147,7 +147,7 @@ fn threads_have_their_cpu_and_what_info_says() {
     assert_eq!(names, ["weft-io-0", "weft-io-1", "weft-io-10", "weft-server"]);
     let io = &report.threads[0];
     let percent = |value: Option<f64>| value.map(f64::round);
-    assert_eq!((percent(io.cpu_percent), percent(io.wait_percent)), (Some(95.0), Some(10.0)));
+    assert_eq!((percent(io.cpu_percent), percent(io.wait_percent)), (Some(95.0), Some(19.0)));
     assert_eq!((io.last_cpu, io.node, io.tid), (Some(3), Some(0), Some(PID + 1)));
     assert_eq!((io.voluntary_per_second, io.involuntary_per_second), (Some(10.0), Some(40.0)));
     let told = io.io.as_ref().unwrap();
@@ -310,7 +310,7 @@ fn text_has_all_parts() {
         "Threads    2 I/O, 1 active; CPU 95 %, most by weft-io-0: 95.0 %\n",
         "Role       primary, 1 replica, the last is 512 B behind\n",
         "Saves      last save or start 2m 00s ago",
-        "get          100k",
+        "\nget             100k   1.5 µs     100         0    3.0 µs\n",
         "1: 100 %\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");

@@ -85,6 +85,9 @@ impl World {
     /// Injects a fault or an operator's command.
     pub fn chaos(&mut self) {
         let (host, kind) = (self.some_victim(), self.some_kind());
+        if self.plan.settings.migrates && self.chance(8) {
+            return self.orphan();
+        }
         self.inject(kind, host);
     }
 
@@ -258,6 +261,23 @@ impl World {
         let rest = if self.chance(50) { 20 } else { 3 * T };
         let rest = self.below(rest);
         self.later(rest, Event::Restart(host));
+    }
+
+    /// Kills the replicas of the second shard for so long that another shard's replica comes.
+    fn orphan(&mut self) {
+        let second = self.shard_ids[1];
+        let members: Vec<NodeId> = self.store.truth.nodes_of(second).collect();
+        let primary = self.store.truth.shards[&second].value.primary.node;
+        for host in 0..self.ids.len() {
+            let pid = self.current[host];
+            let is_replica = members.contains(&self.ids[host]) && self.ids[host] != primary;
+            if is_replica && self.processes[pid].alive {
+                self.tally.count(Count::Kill);
+                self.processes[pid].alive = false;
+                self.deferred.remove(&pid);
+                self.later(8 * T, Event::Restart(host));
+            }
+        }
     }
 
     pub fn restart(&mut self, host: usize) {

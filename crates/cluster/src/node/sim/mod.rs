@@ -46,6 +46,16 @@ fn plan(rng: &mut Rng) -> Plan {
     Plan { hosts, shards, settings, durable, weights: chaos::weights(rng) }
 }
 
+impl Plan {
+    /// The shard with which a host begins. If replicas move, the first shard has more than it needs.
+    fn shard_of(&self, host: usize) -> usize {
+        match self.settings.migrates && host > 2 * self.settings.quorum.max(1) as usize + 1 {
+            true => 0,
+            false => host % self.shards,
+        }
+    }
+}
+
 fn new_id(rng: &mut Rng) -> NodeId {
     NodeId::from_random(std::array::from_fn(|_| rng.below(256) as u8))
 }
@@ -84,7 +94,7 @@ fn populate(world: &mut World) {
     }
     for host in 0..hosts {
         let value = NodeValue {
-            shard: world.shard_ids[host % shards],
+            shard: world.shard_ids[world.plan.shard_of(host)],
             addresses: Addresses::default(),
             zone: String::new(),
             no_failover: false,
@@ -225,7 +235,13 @@ impl World {
 /// Runs a seed. Returns its totals, or the violation.
 fn run(seed: u64, verbose: bool) -> Result<Tally, String> {
     let mut rng = Rng::new(seed);
-    let plan = plan(&mut rng);
+    let mut plan = plan(&mut rng);
+    if seed % 4 == 3 {
+        plan.settings.migrates = true;
+        plan.settings.migration_delay = T;
+        plan.shards = 2;
+        plan.hosts = plan.hosts.max(2 * (plan.settings.quorum as usize + 2)).max(6);
+    }
     run_plan(rng, plan, verbose)
 }
 

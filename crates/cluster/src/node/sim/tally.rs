@@ -35,6 +35,8 @@ pub(super) enum Count {
     Discarded,
     FullSyncs,
     Promised,
+    /// Replicas that have moved to another shard.
+    Migrated,
     /// The new primary is a later process of the node that led before.
     LedAgain,
     /// A handshake arrives while the role is being handed over.

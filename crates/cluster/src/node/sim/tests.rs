@@ -39,13 +39,14 @@ fn no_two_nodes_acknowledge_and_clusters_converge() {
         ("copies", tally.of(Count::FullSyncs)),
         ("promises", tally.of(Count::Promised)),
         ("discarded writes", tally.of(Count::Discarded)),
+        ("replicas that move", 10 * tally.of(Count::Migrated)),
     ] {
         assert!(runs < 100 || count > runs / 4, "few {what}: {count}");
     }
 }
 
-/// Every fault of `planted`.
-const PLANTED: [Fault; 33] = [
+/// Every fault of `planted`, except `MigrationBarrierIgnored`, which has a test of its own.
+const PLANTED: [Fault; 34] = [
     Fault::DeadlineFromAnswer,
     Fault::LeaseNotCompared,
     Fault::ListShortenedEarly,
@@ -67,19 +68,63 @@ const PLANTED: [Fault; 33] = [
     Fault::DrainNotAwaited,
     Fault::CopyWhileYielding,
     Fault::DurableForgotten,
-    Fault::OldAcksCounted,
+    Fault::OneAckEnough,
     Fault::InheritedNotConfirmed,
     Fault::ServesWhileYielding,
     Fault::SettledByAnswer,
     Fault::CandidatePromises,
     Fault::PromiseFromAnswer,
-    Fault::RefusalCountsForAll,
+    Fault::ForceTakesUnlisted,
     Fault::TakenFromContinuing,
     Fault::MovedAfterFailover,
     Fault::OwnKeyNotCompared,
+    Fault::MigrationBarrierIgnored,
     Fault::MarksLostByFailover,
     Fault::MarksKeptByMove,
 ];
+
+/// Those that a few runs find.
+const FREQUENT: [Fault; 10] = [
+    Fault::DeadlineFromAnswer,
+    Fault::OldEpochAccepted,
+    Fault::SlotsServedEarly,
+    Fault::SlotsNotSuspended,
+    Fault::RestartedLeads,
+    Fault::LeaseKeyReplaced,
+    Fault::UnlistedPromoted,
+    Fault::DrainNotAwaited,
+    Fault::CopyWhileYielding,
+    Fault::ServesWhileYielding,
+];
+
+#[test]
+fn frequent_planted_faults_are_found() {
+    for fault in FREQUENT {
+        let found = find_from(fault, 0, 300);
+        let Some((seed, _)) = found else { panic!("{fault:?} is not found") };
+        assert!(run(seed, false).is_ok(), "the run succeeds without the fault");
+    }
+}
+
+/// Faults of a cluster whose writes wait for one replica.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn ten_thousand_faults_lose_no_confirmed_write() {
+    let mut tally = Tally::default();
+    let mut seed = variable("CLUSTER_FIRST").unwrap_or(0);
+    while tally.faults() < 10_000 {
+        let mut rng = Rng::new(seed);
+        let mut plan = plan(&mut rng);
+        plan.settings.quorum = 1;
+        plan.hosts = plan.hosts.max(2 * plan.shards);
+        match run_plan(rng, plan, false) {
+            Ok(more) => tally.add(&more),
+            Err(wrong) => panic!("CLUSTER_FIRST={seed}: {wrong}"),
+        }
+        seed += 1;
+    }
+    println!("{seed} runs, {} faults: {tally:?}", tally.faults());
+}
 
 /// The first seed from `first` on that finds a fault, and the violation.
 fn find_from(fault: Fault, first: u64, runs: u64) -> Option<(u64, String)> {
@@ -182,8 +227,58 @@ fn operators_form_a_cluster() {
     // A replica is forgotten, and begins again alone.
     world.request(world.current[0], NodeRequest::Forget(ids[5]));
     run_until(&mut world, 5500);
+    // Its own one, and that of the others. Merged ones are removed.
+    assert_eq!(world.store.truth.islands.len(), 2);
     let map = |host: usize| world.processes[world.current[host]].node.map().expect("a map");
     assert_eq!((map(0).nodes().len(), map(5).nodes().len()), (5, 1));
+}
+
+/// Shard 0 has three replicas, shard 1 has one, which dies.
+#[test]
+fn spare_replica_moves_to_a_shard_without_replicas() {
+    let mut plan = plan_of(6, 2);
+    plan.settings.migrates = true;
+    let mut world = quiet(plan, true);
+    let [first, second] = [world.shard_ids[0], world.shard_ids[1]];
+    run_until(&mut world, 3000);
+    let replicas = |world: &World, id| world.store.truth.nodes_of(id).collect::<Vec<_>>();
+    assert_eq!((replicas(&world, first).len(), replicas(&world, second).len()), (4, 2));
+    let dead = world.current[3];
+    world.processes[dead].alive = false;
+    let moved = *[2, 4, 5].map(|host| world.ids[host]).iter().min().expect("three replicas");
+    run_until(&mut world, 7000);
+    assert_eq!(replicas(&world, second).len(), 2, "the shard's own replica may come back");
+    run_until(&mut world, 14_000);
+    assert!(replicas(&world, second).contains(&moved), "the least id moves");
+    assert_eq!((replicas(&world, first).len(), replicas(&world, second).len()), (3, 3));
+    let list = &world.store.truth.shards[&second].value.list;
+    assert!(list.iter().any(|member| member.node == moved), "it has a copy of its new primary");
+    // It has a replica, so no other one follows.
+    run_until(&mut world, 25_000);
+    assert_eq!((replicas(&world, first).len(), replicas(&world, second).len()), (3, 3));
+    assert_eq!(world.tally.of(Count::Migrated), 1);
+}
+
+/// Both shards have one replica. That of shard 1 dies.
+#[test]
+fn last_replica_stays_in_its_shard() {
+    let violation = |fault: Option<Fault>| {
+        plant::set(fault);
+        let mut plan = plan_of(4, 2);
+        plan.settings.migrates = true;
+        let mut world = quiet(plan, true);
+        while world.now < 20_000 && world.wrong.is_none() {
+            let event = world.next().expect("ticks never end");
+            world.happen(event);
+            let dead = world.current[3];
+            world.processes[dead].alive &= world.now < 3000;
+        }
+        plant::set(None);
+        world.wrong
+    };
+    assert_eq!(violation(None), None);
+    let found = violation(Some(Fault::MigrationBarrierIgnored));
+    assert!(found.is_some_and(|wrong| wrong.contains("without a replica")));
 }
 
 /// The store executes the keepalives of such a node, which can't serve without their answers.

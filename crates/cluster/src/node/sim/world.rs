@@ -157,6 +157,8 @@ pub(super) struct World {
     pub takeovers: BTreeMap<usize, Ms>,
     /// The epoch and the primary of each shard.
     pub epochs: BTreeMap<ShardId, (Revision, Member)>,
+    /// The shard of each node, at the last commit.
+    pub shard_of: BTreeMap<NodeId, ShardId>,
     pub wrong: Option<String>,
     pub tally: Tally,
     pub verbose: bool,
@@ -193,6 +195,7 @@ impl World {
             reported: BTreeSet::new(),
             takeovers: BTreeMap::new(),
             epochs: BTreeMap::new(),
+            shard_of: BTreeMap::new(),
             wrong: None,
             tally: Tally::default(),
             verbose,
@@ -349,7 +352,7 @@ impl World {
                     self.send(host, to, Message::Ask { epoch, ask });
                 }
             }
-            Action::Promise { to, ask } => {
+            Action::Promise { to, ask, .. } => {
                 if let Some(to) = self.ids.iter().position(|id| *id == to) {
                     self.tally.count(Count::Promised);
                     self.send(host, to, Message::Promise { from: pid, ask });
@@ -482,6 +485,7 @@ impl World {
 
     /// After each commit: what must hold in the store and for those that serve.
     pub fn store_changed(&mut self) {
+        self.check_migrations();
         for pid in 0..self.processes.len() {
             if self.processes[pid].alive {
                 self.pump_later(pid);

@@ -87,13 +87,15 @@ fn draw_title(page: &Page, frame: &mut Frame<'_>, area: Rect) {
     if page.is_paused {
         spans.push(Span::raw("  PAUSED"));
     }
-    frame.render_widget(Paragraph::new(Line::from(spans)).style(palette.bar()), area);
-    let clock = page.report.as_ref().map_or(String::new(), |report| clock(report.unix_time_ms));
-    let taken: usize = 60;
-    if usize::from(area.width) > taken + clock.len() {
-        let clock = Paragraph::new(Line::from(format!("{clock} ")).right_aligned());
-        let right = Rect { x: area.right() - 14, width: 14, ..area };
-        frame.render_widget(clock.style(palette.bar()), right);
+    let line = Line::from(spans);
+    let room = usize::from(area.width).saturating_sub(line.width());
+    frame.render_widget(Paragraph::new(line).style(palette.bar()), area);
+    let Some(report) = &page.report else { return };
+    let clock = format!("  {} ", clock(report.unix_time_ms));
+    let width = u16::try_from(clock.len()).unwrap_or(u16::MAX);
+    if room >= clock.len() {
+        let right = Rect { x: area.right() - width, width, ..area };
+        frame.render_widget(Paragraph::new(clock).style(palette.bar()), right);
     }
 }
 
@@ -281,16 +283,20 @@ fn remark(panel: Panel, report: &Report) -> String {
     }
 }
 
-fn draw_facts(page: &Page, report: &Report, frame: &mut Frame<'_>, area: Rect) {
+fn draw_facts(page: &mut Page, report: &Report, frame: &mut Frame<'_>, area: Rect) {
     let palette = page.palette;
-    let lines = facts(report).into_iter().map(|fact| {
+    let facts = facts(report);
+    let view = &mut page.views[Panel::Server.at()];
+    view.scroll = view.scroll.min(facts.len().saturating_sub(usize::from(area.height)));
+    let scroll = view.scroll;
+    let lines = facts.into_iter().map(|fact| {
         let style = if fact.is_problem { palette.problem() } else { Style::new() };
         Line::from(vec![
             Span::styled(format!("{:<9}", fact.name), palette.heading()),
             Span::styled(fact.text, style),
         ])
     });
-    let lines: Vec<Line<'_>> = lines.skip(page.views[Panel::Server.at()].scroll.min(99)).collect();
+    let lines: Vec<Line<'_>> = lines.skip(scroll).collect();
     frame.render_widget(Paragraph::new(lines), area);
 }
 

@@ -71,7 +71,12 @@ pub fn draw<T>(
     rows: &[T],
     view: &mut View,
 ) -> usize {
+    let shown = fitting(columns, area.width);
+    // Of the columns that are shown, so that the user sees what sorts.
     view.sort %= columns.len();
+    while !shown.contains(&view.sort) {
+        view.sort = (view.sort + 1) % columns.len();
+    }
     let room = usize::from(area.height.saturating_sub(1));
     view.scroll = view.scroll.min(rows.len().saturating_sub(room));
     let mut sorted: Vec<&T> = rows.iter().collect();
@@ -79,7 +84,6 @@ pub fn draw<T>(
         let order = (columns[view.sort].order)(a, b);
         if view.is_reversed { order.reverse() } else { order }
     });
-    let shown = fitting(columns, area.width);
     let aligned = |text: String, side: Side| match side {
         Side::Right => Line::from(text).right_aligned(),
         Side::Left | Side::Rest => Line::from(text),
