@@ -79,7 +79,9 @@ impl Host {
             match action {
                 Action::Store { op, operation } => {
                     let queue = match operation {
-                        Operation::Grant { .. } | Operation::KeepAlive { .. } | Operation::Probe => 0,
+                        Operation::Grant { .. }
+                        | Operation::KeepAlive { .. }
+                        | Operation::Probe => 0,
                         Operation::Snapshot | Operation::Transact(_) => 1,
                         Operation::Watch { .. } => 2,
                     };
@@ -250,8 +252,7 @@ fn populate(store: &Etcd, members: &[Member], rng: &mut Rng) {
         owners.insert(*shard, (part(at)..part(at + 1)).collect::<SlotSet>());
         let primary = members[at];
         let (list, quorum) = (Vec::new(), 0);
-        let value =
-            ShardValue { island, epoch: None, primary, list, quorum, continues: false };
+        let value = ShardValue { island, epoch: None, primary, list, quorum, continues: false };
         writes.push(put(Key::Shard(*shard), value.encode()));
     }
     for (at, member) in members.iter().enumerate() {

@@ -27,8 +27,8 @@ use crate::node::layout::{IslandValue, Key, NodeValue, ShardValue};
 use crate::node::{Node, Settings};
 use crate::slots::{Slot, SlotSet};
 use process::Log;
-use weft_base::rng::Rng;
 use tally::Tally;
+use weft_base::rng::Rng;
 use world::{Event, Pid, Plan, SLOTS_EACH, T, World};
 
 /// Duration of the faults.

@@ -1,9 +1,9 @@
 //! The runs.
 
+use super::tally::Count;
 use super::*;
 use crate::node::NodeRequest;
 use crate::planted::{Fault, plant};
-use super::tally::Count;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn variable(name: &str) -> Option<u64> {

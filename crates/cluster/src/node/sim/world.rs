@@ -79,7 +79,11 @@ pub(super) enum Event {
     Pump(Pid),
     Watched(Pid, OpId, Vec<(Revision, Vec<Change>)>),
     WatchLost(Pid, OpId),
-    Net { from: usize, to: usize, message: Message },
+    Net {
+        from: usize,
+        to: usize,
+        message: Message,
+    },
     Loaded(Pid, u64, Log),
     Drain(Pid),
     Expire,
