@@ -4,6 +4,7 @@
 //! with etcd. `cargo test --test nodes valkey` runs the first, `weft` the second.
 
 mod clients;
+mod complete;
 mod failover;
 mod fence;
 mod load;

@@ -691,7 +691,8 @@ impl Appender {
             // Data that an earlier process has written may not be on disk.
             self.sync()?;
         }
-        let manifest = Manifest { led, ..self.manifest.clone() };
+        let mut manifest = self.manifest.clone();
+        manifest.led = led;
         self.dir.put(&manifest)?;
         self.dir.sync()?;
         self.manifest = manifest;

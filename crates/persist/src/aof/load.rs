@@ -288,7 +288,8 @@ impl File<'_> {
         if self.manifest.led.is_none() || !self.lenient.cuts {
             return Ok(());
         }
-        let manifest = Manifest { led: None, ..self.manifest.clone() };
+        let mut manifest = self.manifest.clone();
+        manifest.led = None;
         let put = self.dir.put(&manifest).and_then(|()| self.dir.sync());
         put.or_else(|e| failed(format!("Error writing the AOF manifest: {e}")))
     }
