@@ -38,7 +38,9 @@ impl Node {
                 node.has_data = is_listed || shard.value.quorum > 0;
             }
             node.linked = state.leases.contains_key(id);
-            node.health = if node.linked { Health::Ok } else { Health::Failed };
+            // It may serve by promises: when the store comes back, all leases have ended at once.
+            let continues = shard.value.continues && shard.value.primary.node == *id;
+            node.health = if node.linked || continues { Health::Ok } else { Health::Failed };
             match &mut map {
                 Some(map) => map.put_node(node),
                 None => map = Some(Map::of_one(node)),
