@@ -144,7 +144,8 @@ impl PromiseQuestion {
         let numbers = [*epoch, ask.0, member.incarnation].map(|number| number.to_string());
         let [epoch, ask, incarnation] = numbers.each_ref().map(String::as_bytes);
         let node = member.node.as_str().as_bytes();
-        let words = [b"REPLCONF", PromiseQuestion::OPTION.as_bytes(), epoch, ask, node, incarnation];
+        let words =
+            [b"REPLCONF", PromiseQuestion::OPTION.as_bytes(), epoch, ask, node, incarnation];
         let mut out = Vec::new();
         append_request(&words, &mut out);
         out

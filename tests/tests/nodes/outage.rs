@@ -39,8 +39,7 @@ impl Outage {
 
 /// Three primaries with a replica each, which continue.
 fn formed(quorum: &str, cut_nodes: bool) -> Option<Cluster> {
-    let settings =
-        Settings { timeout_ms: LEASE.as_millis() as u64, cut_nodes, ..Settings::of(6) };
+    let settings = Settings { timeout_ms: LEASE.as_millis() as u64, cut_nodes, ..Settings::of(6) };
     let args = ["--cluster-store-outage", "continue", "--cluster-write-quorum", quorum];
     let cluster = Cluster::formed(Kind::Weft, 3, settings.with_weft(&args))?;
     cluster.settle_replicas();
@@ -157,7 +156,7 @@ fn primary_stops_when_its_replica_is_killed_in_an_outage() {
         std::thread::sleep(LEASE);
         assert!(!acknowledges(&cluster, primary));
         let other = cluster.owner(OTHER_SLOT).expect("all slots have an owner");
-        assert!(acknowledges_in(&cluster, other, OTHER_SLOT), "the other shards go on");
+        assert!(acknowledges_in(&cluster, other, OTHER_SLOT), "the other shards continue");
         Outage::Killed.end(&mut cluster);
         cluster.nodes[replica].wait_until_up();
         assert_eq!(shape(&cluster), before);
@@ -165,7 +164,7 @@ fn primary_stops_when_its_replica_is_killed_in_an_outage() {
     }
 }
 
-/// Nobody can be promoted without etcd. With it, the replica takes over when its promise has ended.
+/// No node can be promoted without etcd. With it, the replica takes over when its promise has ended.
 #[test]
 #[ignore = "long: cargo xtask test --all"]
 fn primary_killed_in_an_outage_is_replaced_after_it() {

@@ -68,9 +68,9 @@ section! {
         kind: one_of(&["stop", "continue"]),
         default: "stop",
         status: EFFECTIVE,
-        doc: "What a primary does that cannot reach etcd. stop: it answers no request on keys after its \
-              lease. continue: it goes on as long as all replicas that may be promoted promise, again and \
-              again, not to be. Set the same on all nodes.",
+        doc: "The behaviour of a primary that cannot reach etcd. stop: it answers no request on keys after \
+              its lease. continue: it continues as long as all replicas that may be promoted promise, again \
+              and again, not to be. Set the same on all nodes.",
     }
     CLUSTER_WRITE_QUORUM = "cluster-write-quorum" {
         kind: int(0, 16),
