@@ -79,7 +79,8 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
         .map_err(|e| format!("The cluster configuration file {name} can't be read: {e}"))?;
     if weft_cluster_driver::is_configured(config) {
         log_notice!("Node configuration loaded, I'm {me}");
-        return Ok((without_others(&map, me), me));
+        // The store has the rest.
+        return Ok((Map::of_one(Node::new(me, me)), me));
     }
     if map.nodes().len() > 1 {
         return Err(format!(
@@ -90,16 +91,6 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
     }
     log_notice!("Node configuration loaded, I'm {me}");
     Ok((map, me))
-}
-
-/// The part of the file that a node with a store uses: its id, and marks of moving slots. The store has the rest.
-fn without_others(map: &Map, me: NodeId) -> Map {
-    let mut alone = Node::new(me, me);
-    if let Some(node) = map.node(me) {
-        alone.migrating = node.migrating.clone();
-        alone.importing = node.importing.clone();
-    }
-    Map::of_one(alone)
 }
 
 /// An id that no node has.

@@ -13,7 +13,7 @@ use rustix::net::{
 
 use crate::options::{Options, Target};
 use crate::stream::{NonBlocking, Waiting};
-use crate::tls::Tls;
+use weft_connection::tls::Tls;
 
 /// The transport of connections to servers.
 #[derive(Clone, Debug, Default)]

@@ -46,7 +46,6 @@ mod suite;
 mod tally;
 mod tasks;
 mod template;
-mod tls;
 mod verify;
 mod worker;
 

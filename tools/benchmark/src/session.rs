@@ -17,7 +17,7 @@ use crate::run::plain;
 use crate::stream::NonBlocking;
 use crate::suite::{Suite, Test};
 use crate::template::encode;
-use crate::tls;
+use weft_connection::tls;
 
 /// Connections per thread before another thread is started.
 const CLIENTS_PER_THREAD: usize = 16;

@@ -15,6 +15,7 @@ mod results;
 mod revert;
 mod stats;
 mod sweep;
+mod top;
 mod topology;
 mod verify;
 
@@ -37,6 +38,7 @@ enum Command {
     /// Becomes another program; used by `sweep` itself.
     #[command(hide = true)]
     Child(sweep::child::Args),
+    Top(top::Args),
     Topology(topology::Args),
     Doctor(doctor::Args),
     Plan(plan::Args),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(args),
         Command::Sweep(args) => sweep::run(args),
         Command::Child(args) => sweep::child::run(args),
+        Command::Top(args) => top::run(args),
         Command::Topology(args) => topology::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Plan(args) => plan::run(args),

@@ -80,14 +80,24 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
                 "engines_total_used_memory",
                 "engines_total_memory_overhead",
             ]),
-            Section::Cluster => {
-                let is_enabled = core.srv.nodes.cluster.is_enabled();
-                text.field("cluster_enabled", u8::from(is_enabled));
-            }
+            Section::Cluster => write_cluster(core, &mut text),
             Section::Keyspace => keyspace::write(core, held, &mut text),
         }
     }
     text.into_string()
+}
+
+fn write_cluster(core: &Core, text: &mut Text) {
+    text.field("cluster_enabled", u8::from(core.srv.nodes.cluster.is_enabled()));
+    let Some(driver) = weft_cluster_driver::driver(core.srv) else { return };
+    let status = driver.status();
+    let listed: Vec<&str> = status.listed.iter().map(|id| id.as_str()).collect();
+    text.field("weft_store_status", if status.store_is_failing { "failing" } else { "ok" });
+    text.field("weft_lease_ms", status.lease_ms);
+    text.field("weft_acknowledge_ms", status.acknowledges_ms);
+    text.field("weft_listed_replicas", listed.join(","));
+    text.field("weft_unconfirmed_bytes", status.unconfirmed_bytes);
+    text.field("weft_closed_without_reply", status.closed_clients);
 }
 
 fn write_tls(core: &Core, text: &mut Text) {

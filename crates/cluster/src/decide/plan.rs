@@ -5,7 +5,7 @@ use super::{Facts, Scene};
 use crate::change::{Change, Edit};
 use crate::id::NodeId;
 use crate::map::Map;
-use crate::node::NodeRequest;
+use crate::node::{Direction, Mark, NodeRequest};
 use crate::refusal::{Refusal, refusal};
 use crate::request::{Request, Verb};
 use crate::slots::{Slot, SlotSet};
@@ -14,8 +14,6 @@ use std::net::IpAddr;
 /// The requests of a command. Its parts are done in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Marks of slots that move, which this node keeps to itself as in Valkey.
-    pub marks: Vec<Edit>,
     /// Requests of which each one waits for the one before it.
     pub requests: Vec<NodeRequest>,
     /// Meet the node at this address.
@@ -83,8 +81,8 @@ impl Scene<'_> {
             ));
         }
         let slots = Box::new(self.map.slots_of(self.myself.id));
-        let marks = change.edits.into_iter().filter(is_mark).collect();
-        let mut plan = Plan { marks, ..Plan::default() };
+        // The marks go with the slots and with the shard.
+        let mut plan = Plan::default();
         if self.myself.is_primary() && !slots.is_empty() {
             plan.requests.push(NodeRequest::DeleteSlots(slots));
         }
@@ -97,6 +95,7 @@ impl Scene<'_> {
     /// The plan that has the effect of a change of slots.
     fn plan_of(&self, change: Change) -> Plan {
         let mut plan = Plan::default();
+        let mut marks = Vec::new();
         for edit in change.edits {
             match edit {
                 Edit::SetOwner { slots, owner: None } => {
@@ -119,10 +118,19 @@ impl Scene<'_> {
                         });
                     }
                 }
-                edit if is_mark(&edit) => plan.marks.push(edit),
+                Edit::SetMigrating { slot, to, .. } => {
+                    marks.push(Mark { slot, direction: Direction::Migrating, other: to });
+                }
+                Edit::SetImporting { slot, from, .. } => {
+                    marks.push(Mark { slot, direction: Direction::Importing, other: from });
+                }
                 // Epochs are revisions of the store.
                 _ => {}
             }
+        }
+        // Last: a change of owners that fails leaves the marks.
+        if !marks.is_empty() {
+            plan.requests.push(NodeRequest::Mark(marks));
         }
         plan
     }
@@ -136,8 +144,4 @@ impl Scene<'_> {
             false => Ok(()),
         }
     }
-}
-
-fn is_mark(edit: &Edit) -> bool {
-    matches!(edit, Edit::SetMigrating { .. } | Edit::SetImporting { .. })
 }

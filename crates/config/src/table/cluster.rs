@@ -133,14 +133,14 @@ section! {
     CLUSTER_MIGRATION_BARRIER = "cluster-migration-barrier" {
         kind: int(0, INT_MAX),
         default: "1",
-        status: CLUSTER,
-        doc: "How many replicas a primary keeps before one may move to a primary without any.",
+        status: EFFECTIVE,
+        doc: "How many working replicas a primary keeps before one may move to a primary with slots that has lost its replicas.",
     }
     CLUSTER_ALLOW_REPLICA_MIGRATION = "cluster-allow-replica-migration" {
         kind: Kind::Bool,
         default: "yes",
-        status: CLUSTER,
-        doc: "Whether replicas move to such a primary.",
+        status: EFFECTIVE,
+        doc: "Whether replicas move to such a primary, in a cluster with a store.",
     }
     CLUSTER_REQUIRE_FULL_COVERAGE = "cluster-require-full-coverage" {
         kind: Kind::Bool,

@@ -11,7 +11,6 @@ mod raw;
 mod resolve;
 mod short;
 mod tls;
-mod uri;
 
 pub use fuzz::{Fuzz, Level};
 use raw::COMMANDS;

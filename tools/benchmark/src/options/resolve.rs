@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::fuzz::{self, Fuzz};
 use super::raw::{Raw, ReadFrom};
-use super::{tls, uri};
+use super::tls;
 use crate::keys::KeyDistribution;
 use crate::sizes::{MAX, SizeDistribution};
 use crate::suite;
-use crate::tls::TlsOptions;
+use weft_connection::tls::TlsOptions;
+use weft_connection::uri;
 
 /// The most generator threads, as in the reference.
 const MAX_THREADS: i64 = 500;

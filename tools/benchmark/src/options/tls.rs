@@ -3,7 +3,7 @@
 use rustls::pki_types::ServerName;
 
 use super::raw::Raw;
-use crate::tls::{Suites, TlsOptions};
+use weft_connection::tls::{Suites, TlsOptions};
 
 /// The TLS options; none without TLS, by `--tls` or by the URI. Options without effect are accepted
 /// as in the reference, with a warning.

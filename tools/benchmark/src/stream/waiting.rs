@@ -9,7 +9,7 @@ use rustix::net::sockopt::{self, Timeout};
 use rustls::{ClientConnection, StreamOwned};
 
 use super::NonBlocking;
-use crate::tls;
+use weft_connection::tls;
 
 /// The timeout of the server's part of a handshake.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -222,21 +222,23 @@ fn names_interface(irq: &str, interface: &str) -> bool {
 
 /// Name and counts of each numbered interrupt.
 type Interrupts = BTreeMap<u32, NameAndCounts>;
-type NameAndCounts = (String, BTreeMap<usize, u64>);
+pub type NameAndCounts = (String, BTreeMap<usize, u64>);
 
 /// Reads `/proc/interrupts`: a heading with the CPUs, then for each interrupt its number, a
 /// count for each CPU, the controller, the hardware's number and kind, and the names.
 fn parse_interrupts(text: &str) -> Interrupts {
     let mut lines = text.lines();
-    let heading = lines.next().unwrap_or_default();
-    let cpus: Vec<usize> = heading
-        .split_whitespace()
-        .map_while(|word| word.strip_prefix("CPU")?.parse().ok())
-        .collect();
+    let cpus = parse_heading(lines.next().unwrap_or_default());
     lines.filter_map(|line| parse_interrupt(line, &cpus)).collect()
 }
 
-fn parse_interrupt(line: &str, cpus: &[usize]) -> Option<(u32, NameAndCounts)> {
+/// The CPUs of the columns of `/proc/interrupts` and `/proc/softirqs`.
+pub fn parse_heading(heading: &str) -> Vec<usize> {
+    heading.split_whitespace().map_while(|word| word.strip_prefix("CPU")?.parse().ok()).collect()
+}
+
+/// One line of `/proc/interrupts`; none if it has no number.
+pub fn parse_interrupt(line: &str, cpus: &[usize]) -> Option<(u32, NameAndCounts)> {
     let (number, rest) = line.split_once(':')?;
     let number = number.trim().parse().ok()?;
     let mut words = rest.split_whitespace();

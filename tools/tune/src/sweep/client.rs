@@ -1,6 +1,7 @@
-//! A client for the few commands that a sweep itself sends to a server.
+//! A client for the few commands that the subcommands themselves send to a server.
 
 use anyhow::{Context, Result, bail, ensure};
+use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -23,10 +24,32 @@ pub enum Reply {
     Null,
 }
 
+/// An error that the server replied, to tell it from a lost connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal(pub String);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The bytes of a connection: plain, TLS, or a Unix socket.
+pub trait Stream: Read + Write + Send {}
+
+impl<S: Read + Write + Send> Stream for S {}
+
 /// A connection.
-#[derive(Debug)]
 pub struct Client {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Box<dyn Stream>>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -39,7 +62,12 @@ impl Client {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { reader: BufReader::new(stream) })
+        Ok(Self::over(stream))
+    }
+
+    /// Uses an established connection.
+    pub fn over(stream: impl Stream + 'static) -> Self {
+        Self { reader: BufReader::new(Box::new(stream)) }
     }
 
     /// Sends one command.
@@ -70,7 +98,7 @@ fn reply(reader: &mut impl BufRead, depth: usize) -> Result<Reply> {
     };
     Ok(match kind {
         "+" => Reply::Text(rest.into()),
-        "-" => bail!("{rest}"),
+        "-" => bail!(Refusal(rest.to_string())),
         ":" => Reply::Number(rest.parse()?),
         "$" => match length()? {
             None => Reply::Null,

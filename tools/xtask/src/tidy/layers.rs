@@ -271,8 +271,9 @@ const FOR_TESTS: [&str; 2] = ["weft-testkit", "weft-testkit-differential"];
 const TOOLS: &[(&str, &[&str])] = &[
     ("xtask", &[]),
     ("weft-manual", &["weft-base"]),
-    ("weft-benchmark", &["weft-manual", "weft-resp", "weft-tls", "weft-base"]),
-    ("weft-tune", &["weft-manual", "weft-config", "weft-resp", "weft-base"]),
+    ("weft-connection", &["weft-tls"]),
+    ("weft-benchmark", &["weft-connection", "weft-manual", "weft-resp", "weft-base"]),
+    ("weft-tune", &["weft-connection", "weft-manual", "weft-config", "weft-resp", "weft-base"]),
 ];
 
 /// Reports dependencies against the direction, in all manifests below `root`.

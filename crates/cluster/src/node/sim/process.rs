@@ -115,7 +115,7 @@ impl Process {
         log: Log,
         rng: &mut Rng,
     ) -> Process {
-        let (rate, start) = (950 + rng.below(101), rng.below(1_000_000));
+        let (rate, start) = (950 + rng.below(101), rng.below(10_000_000));
         let mut ids = Rng::new(rng.next_u64());
         let ids: Ids = Box::new(move || {
             crate::NodeId::from_random(std::array::from_fn(|_| ids.below(256) as u8))
