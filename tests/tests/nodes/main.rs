@@ -5,6 +5,7 @@
 
 mod busy;
 mod clients;
+mod complete;
 mod failover;
 mod fence;
 mod load;

@@ -26,6 +26,13 @@ impl fmt::Debug for Member {
     }
 }
 
+/// A primary of the past. No other one had the same epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Led {
+    pub incarnation: u64,
+    pub epoch: Revision,
+}
+
 /// A lease of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub i64);

@@ -43,7 +43,7 @@ mod sim;
 mod state;
 
 pub use action::{
-    Action, DrainId, Duty, LeaseId, Member, Ms, OpId, Operation, Outcome, RequestId, Revision,
+    Action, DrainId, Duty, LeaseId, Led, Member, Ms, OpId, Operation, Outcome, RequestId, Revision,
     Transaction, Write,
 };
 pub use copies::{Cleaning, CopyView};
@@ -80,8 +80,8 @@ enum Watch {
 struct Data {
     /// They are a state that a primary had, not a part of one.
     whole: bool,
-    /// They have every write that this incarnation of this node confirmed.
-    durable: Option<u64>,
+    /// They have every write that this primary, an earlier process of this node, confirmed.
+    durable: Option<Led>,
     offset: u64,
 }
 
@@ -359,9 +359,9 @@ impl Node {
     // ---- replication
 
     /// This node's data: loaded, received or written up to this offset of the stream.
-    /// `durable`: the incarnation that led last with these files, if they have every write that it
+    /// `durable`: the primary that led last with these files, if they have every write that it
     /// confirmed, and if no other process can have written to them.
-    pub fn data_at(&mut self, now: Ms, offset: u64, durable: Option<u64>, out: &mut Vec<Action>) {
+    pub fn data_at(&mut self, now: Ms, offset: u64, durable: Option<Led>, out: &mut Vec<Action>) {
         self.data = Data { whole: true, durable, offset };
         self.settle(now, out);
     }

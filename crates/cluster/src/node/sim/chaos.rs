@@ -4,7 +4,7 @@ use super::process::Log;
 use super::tally::Count;
 use super::world::{Event, Pid, SLOTS_EACH, T, World};
 use crate::id::NodeId;
-use crate::node::action::{Transaction, Write};
+use crate::node::action::{Led, Transaction, Write};
 use crate::node::layout::Key;
 use crate::node::{FailoverMode, NodeRequest};
 use crate::slots::{Slot, SlotSet};
@@ -232,10 +232,10 @@ impl World {
     }
 
     /// The data on the disk of a process: all, or those of some time ago.
-    fn disk_of(&mut self, pid: Pid) -> (Log, Option<u64>) {
+    fn disk_of(&mut self, pid: Pid) -> (Log, Option<Led>) {
         let process = &self.processes[pid];
         let (mut log, durable) = (process.log.clone(), process.durable.filter(|_| process.whole));
-        if !(self.plan.durable && process.whole) {
+        if !(process.kept && process.whole) {
             let len = match self.below(3) {
                 0 => 0,
                 1 => log.len(),

@@ -143,6 +143,8 @@ impl World {
         if !process.whole || process.log.len() != after {
             return;
         }
+        // Replicas don't sync what they acknowledge, and their mark stays.
+        process.kept = false;
         writes.iter().for_each(|write| process.log.push(*write));
         let (len, durable) = (process.log.len(), process.durable);
         self.call(pid, |node, now, out| node.data_at(now, len, durable, out));
@@ -159,7 +161,7 @@ impl World {
         self.reported.extend(discarded);
         let process = &mut self.processes[pid];
         process.log = Log::default();
-        process.whole = false;
+        (process.whole, process.kept) = (false, false);
         process.load += 1;
         let load = process.load;
         self.call(pid, |node, now, out| node.data_incomplete(now, out));

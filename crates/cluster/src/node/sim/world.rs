@@ -6,7 +6,7 @@ use super::process::{Log, Process};
 use super::store::Store;
 use super::tally::{Count, Tally};
 use crate::id::{NodeId, ShardId};
-use crate::node::action::{Duty, Member, Ms, OpId, Operation, Outcome, Revision};
+use crate::node::action::{Duty, Led, Member, Ms, OpId, Operation, Outcome, Revision};
 use crate::node::layout::HandoverId;
 use crate::node::state::Shard;
 use crate::node::{Action, Change, Entry, LeaseId, Node, NodeRequest, RequestId, Settings};
@@ -252,7 +252,7 @@ impl World {
     // ---- processes
 
     /// Starts a process on a host.
-    pub fn start(&mut self, host: usize, log: Log, durable: Option<u64>) -> Pid {
+    pub fn start(&mut self, host: usize, log: Log, durable: Option<Led>) -> Pid {
         let member = Member { node: self.ids[host], incarnation: self.rng.next_u64() };
         let settings = self.plan.settings.clone();
         let process = Process::new(self.now, host, member, settings, log.clone(), &mut self.rng);
@@ -262,7 +262,7 @@ impl World {
         self.current[host] = pid;
         self.execute(pid);
         let load = if log.len() == 0 { 0 } else { self.rng.below(T / 2) };
-        self.processes[pid].durable = durable;
+        (self.processes[pid].durable, self.processes[pid].kept) = (durable, durable.is_some());
         self.later(load, Event::Loaded(pid, 0, log));
         let (tick, pull) = (self.rng.below(100), self.rng.below(50));
         self.later(tick, Event::Tick(pid));
@@ -338,8 +338,10 @@ impl World {
                 // Clients of a lost role don't get an answer.
                 process.pending.clear();
                 process.duty = duty;
-                if matches!(duty, Duty::Lead { .. }) {
-                    process.durable = self.plan.durable.then_some(process.member.incarnation);
+                if let Duty::Lead { epoch, .. } = duty {
+                    let led = Led { incarnation: process.member.incarnation, epoch };
+                    process.durable = self.plan.durable.then_some(led);
+                    process.kept = self.plan.durable;
                 }
                 process.attached = None;
                 process.handshakes.clear();
