@@ -1,0 +1,157 @@
+//! The table of metrics: the output of `/metrics` and `docs/metrics.md` are both made from it.
+//!
+//! Names and labels follow redis_exporter where it has the metric, so that its dashboards and alerts work unchanged.
+//! Those of our own begin with `weft_`.
+//!
+//! * [`info`] - numbers that are a field of INFO, in its order
+//! * [`series`] - several samples of one metric, by label; [`threads`]: those of each thread
+//!
+//! A metric is one entry in one of these files.
+
+pub mod info;
+pub mod series;
+pub mod threads;
+
+use crate::exposition::Out;
+use crate::sample::Sample;
+use std::fmt;
+
+/// The type of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Its name ends in `_total`, as OpenMetrics requires.
+    Counter,
+    Gauge,
+    /// A counter to which redis_exporter gave a name without `_total`.
+    Unknown,
+    /// Facts in labels; the value is 1, and the name ends in `_info`.
+    Info,
+    Histogram,
+}
+
+impl Kind {
+    /// The word of OpenMetrics.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Unknown => "unknown",
+            Kind::Info => "info",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// Where the value comes from.
+#[derive(Clone, Copy)]
+pub enum Source {
+    /// The field of INFO with this name, multiplied by the number. The metric is missing if the field is.
+    Field(&'static str, f64),
+    /// 1 if the field of INFO has this value, else 0.
+    Word(&'static str, &'static str),
+    /// A function. The text says what it reads.
+    Function(&'static str, fn(&Sample, &mut Out<'_>) -> fmt::Result),
+}
+
+/// A metric.
+#[derive(Clone, Copy)]
+pub struct Metric {
+    /// The complete name of its samples; for a histogram, without `_bucket`.
+    pub name: &'static str,
+    pub kind: Kind,
+    pub labels: &'static [&'static str],
+    /// One sentence without a full stop.
+    pub help: &'static str,
+    pub source: Source,
+}
+
+/// Units that a name may end in, with their words for people. OpenMetrics knows the first two.
+const UNITS: [(&str, &str); 7] = [
+    ("bytes", "bytes"),
+    ("seconds", "seconds"),
+    ("sec", "seconds"),
+    ("ms", "milliseconds"),
+    ("usec", "microseconds"),
+    ("percentage", "percent"),
+    ("ratio", "ratio"),
+];
+
+impl Metric {
+    /// The name without the suffix that its type implies.
+    pub fn stem(&self) -> &'static str {
+        let suffix = match self.kind {
+            Kind::Counter => "_total",
+            Kind::Info => "_info",
+            Kind::Gauge | Kind::Unknown | Kind::Histogram => "",
+        };
+        self.name.strip_suffix(suffix).unwrap_or(self.name)
+    }
+
+    /// The unit, as the name says it: its suffix, and its word for people.
+    pub fn unit(&self) -> Option<(&'static str, &'static str)> {
+        let (_, last) = self.stem().rsplit_once('_')?;
+        UNITS.into_iter().find(|(suffix, _)| *suffix == last)
+    }
+}
+
+const fn metric(
+    kind: Kind,
+    name: &'static str,
+    help: &'static str,
+    source: Source,
+    labels: &'static [&'static str],
+) -> Metric {
+    Metric { name, kind, labels, help, source }
+}
+
+/// All metrics, in the order of the output.
+pub fn all() -> impl Iterator<Item = &'static Metric> {
+    sections().into_iter().flat_map(|(_, metrics)| metrics)
+}
+
+/// The metrics under the headings of the documentation.
+pub fn sections() -> [(&'static str, &'static [Metric]); 10] {
+    [
+        ("Server and clients", &info::SERVER),
+        ("Memory", &info::MEMORY),
+        ("Persistence", &info::PERSISTENCE),
+        ("Traffic and keys", &info::STATS),
+        ("Replication", &info::REPLICATION),
+        ("Replicas and the primary", &series::REPLICATION),
+        ("Commands, errors and databases", &series::COMMANDS),
+        ("Cluster and certificates", &series::CLUSTER),
+        ("Threads", &threads::THREADS),
+        ("Background work", &threads::WORK),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_well_formed() {
+        let mut seen = HashSet::new();
+        for metric in all() {
+            let name = metric.name;
+            assert!(seen.insert(name), "{name} is there twice");
+            assert!(name.starts_with("redis_") || name.starts_with("weft_"), "{name}");
+            assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'));
+            assert_eq!(metric.kind == Kind::Counter, name.ends_with("_total"), "{name}");
+            assert_eq!(metric.kind == Kind::Info, name.ends_with("_info"), "{name}");
+            assert!(!metric.help.ends_with('.') && !metric.help.contains(['\n', '\\']), "{name}");
+        }
+    }
+
+    #[test]
+    fn units_come_from_names() {
+        let unit = |name| {
+            let metric = metric(Kind::Gauge, name, "", Source::Field("", 1.0), &[]);
+            metric.unit().map(|(_, word)| word)
+        };
+        assert_eq!(unit("redis_memory_used_bytes"), Some("bytes"));
+        assert_eq!(unit("redis_rdb_last_bgsave_duration_sec"), Some("seconds"));
+        assert_eq!(unit("redis_connected_clients"), None);
+    }
+}
