@@ -18,6 +18,13 @@ use weft_config::Id;
 use weft_state::access::Identity;
 use weft_state::server::Server;
 
+/// What a client may read in addition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reader {
+    /// Its user may run CLIENT LIST.
+    pub may_list_clients: bool,
+}
+
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -38,7 +45,7 @@ pub fn check(
     peer: SocketAddr,
     path: &str,
     authorization: Option<&[u8]>,
-) -> Result<(), Refused> {
+) -> Result<Reader, Refused> {
     let log = |reason, user: &[u8]| note(srv, peer, path, reason, user);
     let identity = match authorization {
         Some(header) => {
@@ -57,12 +64,12 @@ pub fn check(
     if authorization.is_none() && !is_local(peer.ip()) && srv.config().bool(Id::PROTECTED_MODE) {
         return Err(Refused::Protected);
     }
-    if !may_run_info(srv, &identity) {
+    if !may_run(srv, &identity, "info") {
         srv.statistics.totals.acl_denied_commands.fetch_add(1, Ordering::Relaxed);
         log(LogReason::Command, &identity.user.name);
         return Err(Refused::NoPermission);
     }
-    Ok(())
+    Ok(Reader { may_list_clients: may_run(srv, &identity, "client|list") })
 }
 
 /// The identity of a user, if the password is right, as AUTH finds it.
@@ -72,10 +79,16 @@ fn log_in(srv: &Server, user: &[u8], password: &[u8]) -> Option<Identity> {
     srv.access.identify(user)
 }
 
-fn may_run_info(srv: &Server, identity: &Identity) -> bool {
-    let Some(info) = srv.table.find(b"info") else { return false };
-    let args: [&[u8]; 1] = [b"info"];
-    let request = Request { command: info.number, args: &args, database: 0 };
+/// `name`: an original name, also of a command that was renamed.
+fn may_run(srv: &Server, identity: &Identity, name: &'static str) -> bool {
+    let words: Vec<&[u8]> = name.split('|').map(str::as_bytes).collect();
+    let Some(container) = srv.table.find_logged(words[0]) else { return false };
+    let command = match words.get(1) {
+        Some(word) => container.subcommand(word),
+        None => Some(container),
+    };
+    let Some(command) = command else { return false };
+    let request = Request { command: command.number, args: &words, database: 0 };
     identity.user.check(&srv.access.catalog, &request).is_ok()
 }
 
@@ -130,7 +143,8 @@ mod tests {
 
     #[test]
     fn other_headers_are_refused() {
-        for header in ["", "Basic", "Basic ", "Basic !!!", "Basic YWJj", "Bearer YTpi", "Digest x"] {
+        for header in ["", "Basic", "Basic ", "Basic !!!", "Basic YWJj", "Bearer YTpi", "Digest x"]
+        {
             assert_eq!(pair(header), None, "{header}");
         }
     }

@@ -9,7 +9,10 @@ const INTRODUCTION: &str = include_str!("docs.md");
 pub fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
     for (title, metrics) in table::sections() {
-        let _ = write!(page, "\n### {title}\n\n| metric | type, unit | meaning | from |\n|---|---|---|---|\n");
+        let _ = write!(
+            page,
+            "\n### {title}\n\n| metric | type, unit | meaning | from |\n|---|---|---|---|\n"
+        );
         metrics.iter().for_each(|metric| row(metric, &mut page));
     }
     page

@@ -116,7 +116,9 @@ fn encode_number(encoder: &mut MetricEncoder<'_>, kind: Kind, value: f64) -> fmt
     const EXACT: f64 = (1u64 << 53) as f64;
     let is_int = value.fract() == 0.0 && value.abs() < EXACT;
     match (kind, is_int) {
-        (Kind::Counter, true) => encoder.encode_counter::<NoLabelSet, u64, u64>(&(value as u64), None),
+        (Kind::Counter, true) => {
+            encoder.encode_counter::<NoLabelSet, u64, u64>(&(value as u64), None)
+        }
         (Kind::Counter, false) => encoder.encode_counter::<NoLabelSet, f64, u64>(&value, None),
         (_, true) => encoder.encode_gauge(&(value as i64)),
         (_, false) => encoder.encode_gauge(&value),

@@ -41,7 +41,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// # Errors
 /// The kernel gives no descriptors for the event loop.
 pub fn serve(sockets: Vec<std::net::TcpListener>, sampler: Sampler) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let tasks = LocalSet::new();
     tasks.block_on(&runtime, async {
         let shared = Rc::new(Shared { sampler: RefCell::new(sampler), open: RefCell::default() });
@@ -82,7 +83,7 @@ impl Shared {
             oldest.abort();
         }
         let connection = tokio::time::timeout(PATIENCE, converse(stream, peer, self.clone()));
-        open.push_back(tokio::task::spawn_local(async {
+        open.push_back(tokio::task::spawn_local(async move {
             let _ = connection.await;
         }));
     }
@@ -98,7 +99,7 @@ impl Shared {
 
 /// One request and its response.
 async fn converse(stream: TcpStream, peer: SocketAddr, shared: Rc<Shared>) {
-    let service = service_fn(|request| {
+    let service = service_fn(|request: Request<Incoming>| {
         let response = shared.respond(&request, peer);
         async move { Ok::<_, Infallible>(response) }
     });

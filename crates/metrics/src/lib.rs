@@ -3,6 +3,7 @@
 //! | path | response |
 //! |---|---|
 //! | `/metrics` | OpenMetrics 1.0, or the text format 0.0.4 for clients that don't accept it |
+//! | `/state.json` | the server's state for a page that people look at |
 //! | `/healthz` | 200 while the process lives |
 //! | `/readyz` | 503 while the server loads, a replica is not in sync, or a primary of a cluster holds no lease |
 //!
@@ -10,7 +11,8 @@
 //! the other threads write anyway, and stops none of them.
 //!
 //! * [`table`] - the metrics; [`docs`]: the page that is made from them
-//! * [`sample`] - the state of the server at a scrape; [`tasks`]: its threads; [`exposition`]: the text
+//! * [`sample`] - the state of the server at a scrape; [`tasks`]: its threads; [`exposition`]: the text;
+//!   [`state_json`]: `/state.json`
 //! * [`http`] - the thread, its limits; [`routes`]: paths; [`negotiate`]: formats; [`access`]: who may read; [`ready`]:
 //!   `/readyz`
 //!
@@ -24,6 +26,7 @@ pub mod negotiate;
 pub mod ready;
 pub mod routes;
 pub mod sample;
+pub mod state_json;
 pub mod table;
 pub mod tasks;
 

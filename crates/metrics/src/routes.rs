@@ -1,14 +1,15 @@
 //! The response to a request.
 
-use crate::access::{self, Refused};
+use crate::access::{self, Reader, Refused};
 use crate::exposition;
 use crate::negotiate::{self, Format};
 use crate::ready;
 use crate::sample::Sampler;
+use crate::state_json;
+use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
-use http_body_util::Full;
 use std::net::SocketAddr;
 
 /// The body of all responses: complete and in memory.
@@ -28,6 +29,7 @@ pub fn respond(
         "/healthz" => Route::Health,
         "/readyz" => Route::Ready,
         "/metrics" => Route::Metrics,
+        "/state.json" => Route::State,
         _ => return answer(StatusCode::NOT_FOUND, TEXT, "not found\n"),
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -43,11 +45,12 @@ pub fn respond(
                 Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, why.text()),
             };
         }
-        Route::Metrics => metrics as fn(&mut Sampler, &HeaderMap) -> Response<Body>,
+        Route::Metrics => metrics as fn(&mut Sampler, &HeaderMap, Reader) -> Response<Body>,
+        Route::State => state,
     };
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     match access::check(sampler.srv(), peer, path, authorization) {
-        Ok(()) => response(sampler, headers),
+        Ok(reader) => response(sampler, headers, reader),
         Err(why) => refuse(why),
     }
 }
@@ -57,9 +60,15 @@ enum Route {
     Health,
     Ready,
     Metrics,
+    State,
 }
 
-fn metrics(sampler: &mut Sampler, headers: &HeaderMap) -> Response<Body> {
+fn state(sampler: &mut Sampler, _: &HeaderMap, reader: Reader) -> Response<Body> {
+    let state = state_json::state(&sampler.sample(), reader);
+    answer(StatusCode::OK, "application/json", state.to_string())
+}
+
+fn metrics(sampler: &mut Sampler, headers: &HeaderMap, _: Reader) -> Response<Body> {
     let format = negotiated(headers);
     match exposition::write(sampler.sample(), format) {
         Ok(text) => answer(StatusCode::OK, format.content_type(), text),
@@ -91,7 +100,11 @@ fn refuse(why: Refused) -> Response<Body> {
     }
 }
 
-fn answer(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+fn answer(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();

@@ -100,8 +100,7 @@ pub fn basic(user: &str, password: &str) -> String {
 }
 
 fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] =
-        b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
         let byte = |n: usize| u32::from(chunk.get(n).copied().unwrap_or(0));
@@ -184,8 +183,7 @@ fn without_port_there_is_no_thread() {
     let sockets = |server: &Server| {
         let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid())).expect("the process");
         let links = open.filter_map(|fd| std::fs::read_link(fd.ok()?.path()).ok());
-        let own: Vec<String> =
-            links.filter_map(|link| Some(link.to_str()?.to_owned())).collect();
+        let own: Vec<String> = links.filter_map(|link| Some(link.to_str()?.to_owned())).collect();
         let listening = std::fs::read_to_string("/proc/net/tcp").expect("sockets");
         // State 0A is LISTEN; the tenth field is the inode.
         let inodes = listening.lines().filter_map(|line| {

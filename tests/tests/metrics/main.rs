@@ -4,4 +4,5 @@ mod access;
 mod hostile;
 mod http;
 mod ready;
+mod state;
 mod values;

@@ -104,8 +104,7 @@ fn check_histogram(metrics: &Response, cmd: &str, calls: f64) {
     assert_eq!(buckets.last(), Some(&("+Inf", calls)));
     assert_eq!(metrics.value(&format!("{name}_count{{cmd=\"{cmd}\"}}")), calls);
     let sum = metrics.value(&format!("{name}_sum{{cmd=\"{cmd}\"}}")) / 1e6;
-    let spent =
-        metrics.value(&format!("redis_commands_duration_seconds_total{{cmd=\"{cmd}\"}}"));
+    let spent = metrics.value(&format!("redis_commands_duration_seconds_total{{cmd=\"{cmd}\"}}"));
     assert!((sum - spent).abs() < 1e-6, "{sum} {spent}");
 }
 
@@ -168,7 +167,8 @@ fn replicas_are_shown_on_both_sides() {
 fn certificates_and_cluster_are_missing_without_them() {
     let watched = Watched::start(&[]);
     let body = watched.metrics().body;
-    for name in ["redis_tls_certificate_info{", "redis_cluster_state ", "weft_cluster_lease_held "] {
+    for name in ["redis_tls_certificate_info{", "redis_cluster_state ", "weft_cluster_lease_held "]
+    {
         assert!(!body.contains(name), "{name}");
     }
     let node = Watched::start(&["--cluster-enabled", "yes"]);

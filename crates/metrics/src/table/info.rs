@@ -1,33 +1,18 @@
-//! Metrics that are a field of INFO.
+//! Metrics that are a field of INFO: server, clients, memory, persistence.
 
 use super::Kind::{Counter, Gauge, Unknown};
-use super::{Kind, Metric, Source, metric};
-
-/// A field as it is.
-const fn field(
-    kind: Kind,
-    name: &'static str,
-    field: &'static str,
-    help: &'static str,
-) -> Metric {
-    metric(kind, name, help, Source::Field(field, 1.0), &[])
-}
-
-/// 1 if a field has this value.
-const fn word(
-    name: &'static str,
-    field: &'static str,
-    value: &'static str,
-    help: &'static str,
-) -> Metric {
-    metric(Gauge, name, help, Source::Word(field, value), &[])
-}
+use super::{Metric, field, word};
 
 /// INFO server, clients.
 pub static SERVER: [Metric; 18] = [
     field(Gauge, "redis_uptime_in_seconds", "uptime_in_seconds", "Time since the start"),
     field(Gauge, "redis_process_id", "process_id", "Process id"),
-    field(Gauge, "redis_io_threads_active", "io_threads_active", "I/O threads that own connections"),
+    field(
+        Gauge,
+        "redis_io_threads_active",
+        "io_threads_active",
+        "I/O threads that own connections",
+    ),
     field(Gauge, "redis_configured_hz", "configured_hz", "The directive hz"),
     field(Gauge, "redis_hz", "hz", "Runs of the cron in a second"),
     field(
@@ -72,14 +57,24 @@ pub static SERVER: [Metric; 18] = [
         "client_recent_max_output_buffer",
         "The largest output buffer of a client in the last seconds",
     ),
-    field(Gauge, "redis_cluster_enabled", "cluster_enabled", "Whether the server is in cluster mode"),
+    field(
+        Gauge,
+        "redis_cluster_enabled",
+        "cluster_enabled",
+        "Whether the server is in cluster mode",
+    ),
 ];
 
 /// INFO memory.
 pub static MEMORY: [Metric; 38] = [
     field(Gauge, "redis_memory_used_bytes", "used_memory", "Memory in use"),
     field(Gauge, "redis_memory_used_rss_bytes", "used_memory_rss", "Resident memory"),
-    field(Gauge, "redis_memory_used_peak_bytes", "used_memory_peak", "The most memory in use so far"),
+    field(
+        Gauge,
+        "redis_memory_used_peak_bytes",
+        "used_memory_peak",
+        "The most memory in use so far",
+    ),
     field(
         Gauge,
         "redis_memory_used_overhead_bytes",
@@ -437,300 +432,5 @@ pub static PERSISTENCE: [Metric; 34] = [
         "redis_aof_delayed_fsync",
         "aof_delayed_fsync",
         "Writes that had to wait for a sync",
-    ),
-];
-
-/// INFO stats, CPU.
-pub static STATS: [Metric; 53] = [
-    field(
-        Counter,
-        "redis_connections_received_total",
-        "total_connections_received",
-        "Accepted connections",
-    ),
-    field(
-        Counter,
-        "redis_rejected_connections_total",
-        "rejected_connections",
-        "Connections refused since there were maxclients of them",
-    ),
-    field(
-        Counter,
-        "redis_commands_processed_total",
-        "total_commands_processed",
-        "Commands executed",
-    ),
-    field(
-        Gauge,
-        "weft_instantaneous_ops_per_sec",
-        "instantaneous_ops_per_sec",
-        "Commands in a second, over the last 1.6 seconds",
-    ),
-    field(Counter, "redis_net_input_bytes_total", "total_net_input_bytes", "Bytes read from clients"),
-    field(
-        Counter,
-        "redis_net_output_bytes_total",
-        "total_net_output_bytes",
-        "Bytes written to clients",
-    ),
-    field(
-        Counter,
-        "redis_net_repl_input_bytes_total",
-        "total_net_repl_input_bytes",
-        "Always 0: the bytes from the primary are not counted",
-    ),
-    field(
-        Counter,
-        "redis_net_repl_output_bytes_total",
-        "total_net_repl_output_bytes",
-        "Bytes written to replicas",
-    ),
-    field(
-        Unknown,
-        "redis_replica_resyncs_full",
-        "sync_full",
-        "Full syncs that replicas have got",
-    ),
-    field(
-        Unknown,
-        "redis_replica_partial_resync_accepted",
-        "sync_partial_ok",
-        "Replicas that could continue where they were",
-    ),
-    field(
-        Unknown,
-        "redis_replica_partial_resync_denied",
-        "sync_partial_err",
-        "Replicas that wanted to continue and needed a full sync",
-    ),
-    field(Counter, "redis_expired_keys_total", "expired_keys", "Keys removed since they had expired"),
-    field(
-        Counter,
-        "weft_expired_fields_total",
-        "expired_fields",
-        "Fields of hashes removed since they had expired",
-    ),
-    field(
-        Gauge,
-        "redis_expired_stale_percentage",
-        "expired_stale_perc",
-        "The share of expired keys that are not removed yet, estimated",
-    ),
-    field(
-        Counter,
-        "redis_expired_time_cap_reached_total",
-        "expired_time_cap_reached_count",
-        "Sweeps for expired keys that used up their time",
-    ),
-    field(
-        Counter,
-        "redis_expire_cycle_cpu_time_ms_total",
-        "expire_cycle_cpu_milliseconds",
-        "Time of sweeps for expired keys",
-    ),
-    field(Counter, "redis_evicted_keys_total", "evicted_keys", "Keys evicted because of maxmemory"),
-    field(
-        Counter,
-        "redis_evicted_clients_total",
-        "evicted_clients",
-        "Clients disconnected because of maxmemory-clients",
-    ),
-    field(
-        Counter,
-        "redis_evicted_scripts_total",
-        "evicted_scripts",
-        "Scripts of EVAL removed from the cache",
-    ),
-    field(
-        Counter,
-        "redis_eviction_exceeded_time_ms_total",
-        "total_eviction_exceeded_time",
-        "Always 0",
-    ),
-    field(
-        Gauge,
-        "redis_current_eviction_exceeded_time_ms",
-        "current_eviction_exceeded_time",
-        "Always 0",
-    ),
-    field(Counter, "redis_keyspace_hits_total", "keyspace_hits", "Reads that found their key"),
-    field(
-        Counter,
-        "redis_keyspace_misses_total",
-        "keyspace_misses",
-        "Reads that did not find their key",
-    ),
-    field(Gauge, "redis_pubsub_channels", "pubsub_channels", "Channels with subscribers"),
-    field(Gauge, "redis_pubsub_patterns", "pubsub_patterns", "Patterns with subscribers"),
-    field(
-        Gauge,
-        "redis_pubsubshard_channels",
-        "pubsubshard_channels",
-        "Shard channels with subscribers",
-    ),
-    field(Gauge, "redis_latest_fork_usec", "latest_fork_usec", "Always 0: the server never forks"),
-    field(
-        Gauge,
-        "redis_slave_expires_tracked_keys",
-        "slave_expires_tracked_keys",
-        "Keys with an expiry that were written on this replica",
-    ),
-    field(Unknown, "redis_defrag_hits", "active_defrag_hits", "Allocations that were moved"),
-    field(Unknown, "redis_defrag_misses", "active_defrag_misses", "Allocations that stayed"),
-    field(Unknown, "redis_defrag_key_hits", "active_defrag_key_hits", "Keys that were moved"),
-    field(Unknown, "redis_defrag_key_misses", "active_defrag_key_misses", "Keys that stayed"),
-    field(
-        Gauge,
-        "redis_tracking_total_keys",
-        "tracking_total_keys",
-        "Keys for which invalidation messages may be due",
-    ),
-    field(
-        Gauge,
-        "redis_tracking_total_items",
-        "tracking_total_items",
-        "Pairs of such a key and a client",
-    ),
-    field(
-        Gauge,
-        "redis_tracking_total_prefixes",
-        "tracking_total_prefixes",
-        "Prefixes for which invalidation messages may be due",
-    ),
-    field(
-        Unknown,
-        "redis_unexpected_error_replies",
-        "unexpected_error_replies",
-        "Errors in the stream of the primary or in a file",
-    ),
-    field(Unknown, "redis_total_error_replies", "total_error_replies", "Replies that are errors"),
-    field(Unknown, "redis_total_reads_processed", "total_reads_processed", "Reads from sockets"),
-    field(Unknown, "redis_total_writes_processed", "total_writes_processed", "Writes to sockets"),
-    field(
-        Unknown,
-        "redis_io_threaded_reads_processed",
-        "io_threaded_reads_processed",
-        "Reads from sockets: I/O threads make all of them",
-    ),
-    field(
-        Unknown,
-        "redis_io_threaded_writes_processed",
-        "io_threaded_writes_processed",
-        "Writes to sockets: I/O threads make all of them",
-    ),
-    field(
-        Counter,
-        "redis_client_query_buffer_limit_disconnections_total",
-        "client_query_buffer_limit_disconnections",
-        "Clients disconnected because of client-query-buffer-limit",
-    ),
-    field(
-        Counter,
-        "redis_client_output_buffer_limit_disconnections_total",
-        "client_output_buffer_limit_disconnections",
-        "Clients disconnected because of client-output-buffer-limit",
-    ),
-    field(
-        Counter,
-        "redis_acl_access_denied_auth_total",
-        "acl_access_denied_auth",
-        "Failed logins",
-    ),
-    field(
-        Counter,
-        "redis_acl_access_denied_cmd_total",
-        "acl_access_denied_cmd",
-        "Commands that the user may not run",
-    ),
-    field(
-        Counter,
-        "redis_acl_access_denied_key_total",
-        "acl_access_denied_key",
-        "Commands on keys that the user may not access",
-    ),
-    field(
-        Counter,
-        "redis_acl_access_denied_channel_total",
-        "acl_access_denied_channel",
-        "Commands on channels that the user may not access",
-    ),
-    field(Counter, "redis_cpu_sys_seconds_total", "used_cpu_sys", "CPU time in the kernel"),
-    field(Counter, "redis_cpu_user_seconds_total", "used_cpu_user", "CPU time in the server"),
-    field(
-        Counter,
-        "redis_cpu_sys_children_seconds_total",
-        "used_cpu_sys_children",
-        "CPU time of child processes in the kernel; there are none",
-    ),
-    field(
-        Counter,
-        "redis_cpu_user_children_seconds_total",
-        "used_cpu_user_children",
-        "CPU time of child processes; there are none",
-    ),
-    field(
-        Counter,
-        "redis_cpu_sys_main_thread_seconds_total",
-        "used_cpu_sys_main_thread",
-        "CPU time of the first I/O thread in the kernel",
-    ),
-    field(
-        Counter,
-        "redis_cpu_user_main_thread_seconds_total",
-        "used_cpu_user_main_thread",
-        "CPU time of the first I/O thread in the server",
-    ),
-];
-
-/// INFO replication.
-pub static REPLICATION: [Metric; 9] = [
-    field(Gauge, "redis_connected_slaves", "connected_slaves", "Connected replicas"),
-    field(
-        Gauge,
-        "redis_replication_backlog_bytes",
-        "repl_backlog_size",
-        "The directive repl-backlog-size",
-    ),
-    field(
-        Gauge,
-        "redis_repl_backlog_is_active",
-        "repl_backlog_active",
-        "Whether a backlog is kept",
-    ),
-    field(
-        Gauge,
-        "redis_repl_backlog_first_byte_offset",
-        "repl_backlog_first_byte_offset",
-        "The position in the stream at which the backlog begins",
-    ),
-    field(
-        Gauge,
-        "redis_repl_backlog_history_bytes",
-        "repl_backlog_histlen",
-        "Bytes in the backlog",
-    ),
-    field(
-        Gauge,
-        "redis_master_repl_offset",
-        "master_repl_offset",
-        "The position at the end of the stream",
-    ),
-    field(
-        Gauge,
-        "redis_second_repl_offset",
-        "second_repl_offset",
-        "The position up to which the former primary's stream is valid; -1: there is none",
-    ),
-    field(
-        Gauge,
-        "redis_slave_priority",
-        "slave_priority",
-        "The directive replica-priority, on a replica",
-    ),
-    field(
-        Gauge,
-        "weft_good_replicas",
-        "min_slaves_good_slaves",
-        "Replicas that min-replicas-to-write counts, if it is set",
     ),
 ];

@@ -3,7 +3,7 @@
 //! Counters of threads count from the start: CONFIG RESETSTAT leaves them alone, as in INFO threads.
 
 use super::Kind::{Counter, Gauge, Info};
-use super::{Metric, Source, metric};
+use super::{Metric, Source, metric, read};
 use crate::exposition::Out;
 use crate::sample::Sample;
 use std::fmt;
@@ -11,12 +11,6 @@ use std::time::Duration;
 use weft_durability::aof::aof;
 use weft_state::slow_lane::THREADS as SLOW_THREADS;
 use weft_state::stats::{Counter as Count, ThreadStats};
-
-type Write = fn(&Sample, &mut Out<'_>) -> fmt::Result;
-
-const fn read(from: &'static str, write: Write) -> Source {
-    Source::Function(from, write)
-}
 
 /// One sample for each I/O thread.
 macro_rules! io_threads {
@@ -195,7 +189,10 @@ pub static WORK: [Metric; 12] = [
         "weft_slow_lane_queue_seconds_total",
         "Time that commands have waited for a thread of the slow lane",
         read("the threads' counters", |s, out| {
-            out.value(&[], slow_threads(s).map(|stats| get(&stats.load.queued_ms)).sum::<f64>() / 1e3)
+            out.value(
+                &[],
+                slow_threads(s).map(|stats| get(&stats.load.queued_ms)).sum::<f64>() / 1e3,
+            )
         }),
         &[],
     ),
@@ -297,9 +294,9 @@ fn allowed_cpus(sample: &Sample, out: &mut Out<'_>) -> fmt::Result {
 fn active(sample: &Sample, out: &mut Out<'_>) -> fmt::Result {
     let active = sample.srv.threads.active();
     let numbers = 0..sample.srv.threads.iter().count();
-    numbers.into_iter().try_for_each(|n| {
-        out.value(&[&format!("weft-io-{n}")], f64::from(u8::from(n < active)))
-    })
+    numbers
+        .into_iter()
+        .try_for_each(|n| out.value(&[&format!("weft-io-{n}")], f64::from(u8::from(n < active))))
 }
 
 /// The threads of the slow lane, without the others that have such counters.
