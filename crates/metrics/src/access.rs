@@ -1,4 +1,4 @@
-//! Who may read: HTTP Basic authentication (RFC 7617) against the server's users.
+//! The right to read: HTTP Basic authentication (RFC 7617) against the server's users.
 //!
 //! | the client | it may read `/metrics` and `/state.json` |
 //! |---|---|
@@ -18,7 +18,7 @@ use weft_config::Id;
 use weft_state::access::Identity;
 use weft_state::server::Server;
 
-/// What a client may read in addition.
+/// The rights of a client that may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reader {
     /// Its user may run CLIENT LIST.

@@ -1,4 +1,4 @@
-//! Who may read, and what ACL LOG says about the others.
+//! Rights to read, and the entries of ACL LOG about refusals.
 
 use crate::http::{Watched, basic};
 use weft_testkit::Client;
@@ -12,7 +12,7 @@ fn logged(client: &mut Client, field: &str) -> String {
 }
 
 #[test]
-fn without_users_everybody_on_this_machine_may_read() {
+fn without_users_all_clients_on_this_machine_may_read() {
     let watched = Watched::start(&[]);
     assert_eq!(watched.get("/metrics").status, 200);
     // A user without a password accepts any.

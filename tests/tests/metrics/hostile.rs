@@ -48,7 +48,7 @@ fn slow_clients_lose_their_place() {
     let watched = Watched::start(&[]);
     let mut slow: Vec<_> = (0..4 * MOST).map(|_| watched.connect()).collect();
     for stream in &mut slow {
-        // Those that have lost their place may refuse it.
+        // Connections that have lost their place may refuse it.
         let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nX");
     }
     for _ in 0..2 * MOST {
@@ -64,7 +64,7 @@ fn slow_clients_lose_their_place() {
     assert!(descriptors() < 4 * MOST, "{}", descriptors());
 }
 
-/// Responses that nobody reads are given up, and don't delay others.
+/// Responses that no client reads are given up, and don't delay others.
 #[test]
 fn clients_that_do_not_read_harm_no_one() {
     let watched = Watched::start(&[]);

@@ -58,7 +58,7 @@ fn values_are_those_of_the_server() {
     assert!(!state.to_string().contains("secret"), "no keys, no values");
 }
 
-/// Who may not run CLIENT LIST doesn't see clients.
+/// A user without the right to run CLIENT LIST doesn't see clients.
 #[test]
 fn clients_are_for_users_who_may_list_them() {
     let watched = Watched::start(&[]);

@@ -29,7 +29,6 @@ use crate::running::{self, Entry, Running};
 use crate::sync::Mutex;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The keys of a database at the cut.
@@ -119,39 +118,6 @@ impl<'k> Snapshot<'k> {
         let wish = Wish::new(ks, limit_bytes)?;
         let running = ks.slow_lane.running();
         Ok(wish.grant(&running, context.over_ms))
-    }
-}
-
-/// How long cuts took, from the wish to stop the I/O threads to their release. Cuts that other stops of the world
-/// include are not counted.
-#[derive(Debug, Default)]
-pub struct CutTimes {
-    count: AtomicU64,
-    /// Nanoseconds: all of them, and the last one.
-    all: AtomicU64,
-    last: AtomicU64,
-}
-
-impl CutTimes {
-    fn add(&self, took: Duration) {
-        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.all.fetch_add(ns, Ordering::Relaxed);
-        self.last.store(ns, Ordering::Relaxed);
-        self.count.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-
-    /// The sum of all times.
-    pub fn all(&self) -> Duration {
-        Duration::from_nanos(self.all.load(Ordering::Relaxed))
-    }
-
-    /// The time of the last one.
-    pub fn last(&self) -> Duration {
-        Duration::from_nanos(self.last.load(Ordering::Relaxed))
     }
 }
 

@@ -42,6 +42,7 @@
 
 pub(crate) mod account;
 mod begin;
+mod cut_times;
 mod image;
 #[cfg(not(loom))]
 pub(crate) mod planted;
@@ -55,7 +56,8 @@ pub(crate) mod walk;
 mod walks;
 
 pub use account::Progress;
-pub use begin::{BeginError, Counts, CutTimes};
+pub use begin::{BeginError, Counts};
+pub use cut_times::CutTimes;
 pub use image::Image;
 pub use step::Step;
 

@@ -5,7 +5,7 @@
 //! shard's interest shows that it takes part; the bit is set and cleared under the mutex.
 
 use super::account::{Account, Gauge, WriteCost};
-use super::begin::CutTimes;
+use super::cut_times::CutTimes;
 use super::image::Image;
 use super::planted::{self, Fault};
 use super::walk::{Batch, Orphan};

@@ -1,8 +1,7 @@
 //! Metrics of the cluster, of the lease, and of certificates.
 
 use super::Kind::{Counter, Gauge, Info};
-use super::{Metric, metric, read};
-use crate::exposition::Out;
+use super::{Metric, Out, metric, read};
 use crate::sample::Sample;
 use std::collections::HashMap;
 use std::fmt;

@@ -1,8 +1,7 @@
 //! Metrics by command, error, event and database.
 
 use super::Kind::{Counter, Gauge, Histogram};
-use super::{Metric, metric, read};
-use crate::exposition::Out;
+use super::{Metric, Out, metric, read};
 use crate::sample::Sample;
 use std::fmt;
 use weft_state::commandlog::LogKind;

@@ -248,7 +248,7 @@ pub static MEMORY: [Metric; 38] = [
         Gauge,
         "weft_replication_backlog_memory_bytes",
         "mem_replication_backlog",
-        "The replication backlog without what is kept for slow replicas",
+        "The replication backlog without the rest that slow replicas need",
     ),
 ];
 

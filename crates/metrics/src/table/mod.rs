@@ -1,7 +1,7 @@
 //! The table of metrics: the output of `/metrics` and `docs/metrics.md` are both made from it.
 //!
 //! Names and labels follow redis_exporter where it has the metric, so that its dashboards and alerts work unchanged.
-//! Those of our own begin with `weft_`.
+//! Metrics of Weft begin with `weft_`.
 //!
 //! * [`info`], [`stats`] - numbers that are a field of INFO, in its order
 //! * [`replication`], [`commands`], [`cluster`] - several samples of one metric, by label; [`threads`]: those of each thread
@@ -15,8 +15,10 @@ pub mod replication;
 pub mod stats;
 pub mod threads;
 
-use crate::exposition::Out;
 use crate::sample::Sample;
+use prometheus_client::encoding::{
+    EncodeLabel, EncodeLabelSet, LabelSetEncoder, MetricEncoder, NoLabelSet,
+};
 use std::fmt;
 
 /// The type of a metric.
@@ -124,7 +126,7 @@ const fn word(
 
 type Write = fn(&Sample, &mut Out<'_>) -> fmt::Result;
 
-/// What a function reads.
+/// A source that is a function.
 const fn read(from: &'static str, write: Write) -> Source {
     Source::Function(from, write)
 }
@@ -148,6 +150,66 @@ pub fn sections() -> [(&'static str, &'static [Metric]); 10] {
         ("Threads", &threads::THREADS),
         ("Background work", &threads::WORK),
     ]
+}
+
+/// Where the samples of one metric are written.
+pub struct Out<'a> {
+    encoder: MetricEncoder<'a>,
+    metric: &'static Metric,
+}
+
+impl<'a> Out<'a> {
+    pub fn new(encoder: MetricEncoder<'a>, metric: &'static Metric) -> Out<'a> {
+        Out { encoder, metric }
+    }
+
+    /// A sample with the values of the metric's labels.
+    pub fn value(&mut self, labels: &[&str], value: f64) -> fmt::Result {
+        let labels = Labels::new(self.metric, labels);
+        match (self.metric.kind, labels.0.is_empty()) {
+            (Kind::Info, _) => self.encoder.encode_info(&labels),
+            (kind, true) => encode_number(&mut self.encoder, kind, value),
+            (kind, false) => encode_number(&mut self.encoder.encode_family(&labels)?, kind, value),
+        }
+    }
+
+    /// A histogram: upper bounds with the number of values in each bucket. The last bound is infinite.
+    pub fn histogram(&mut self, labels: &[&str], sum: f64, buckets: &[(f64, u64)]) -> fmt::Result {
+        let labels = Labels::new(self.metric, labels);
+        let count = buckets.iter().map(|(_, count)| count).sum();
+        let mut encoder = self.encoder.encode_family(&labels)?;
+        encoder.encode_histogram::<NoLabelSet>(sum, count, buckets, None)
+    }
+}
+
+fn encode_number(encoder: &mut MetricEncoder<'_>, kind: Kind, value: f64) -> fmt::Result {
+    /// Integers up to it are exact.
+    const EXACT: f64 = (1u64 << 53) as f64;
+    let is_int = value.fract() == 0.0 && value.abs() < EXACT;
+    match (kind, is_int) {
+        (Kind::Counter, true) => {
+            encoder.encode_counter::<NoLabelSet, u64, u64>(&(value as u64), None)
+        }
+        (Kind::Counter, false) => encoder.encode_counter::<NoLabelSet, f64, u64>(&value, None),
+        (_, true) => encoder.encode_gauge(&(value as i64)),
+        (_, false) => encoder.encode_gauge(&value),
+    }
+}
+
+/// Names of labels with their values.
+struct Labels<'a>(Vec<(&'static str, &'a str)>);
+
+impl<'a> Labels<'a> {
+    fn new(metric: &'static Metric, values: &[&'a str]) -> Labels<'a> {
+        debug_assert_eq!(metric.labels.len(), values.len(), "labels of {}", metric.name);
+        Labels(metric.labels.iter().copied().zip(values.iter().copied()).collect())
+    }
+}
+
+impl EncodeLabelSet for Labels<'_> {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|label| label.encode(encoder.encode_label()))
+    }
 }
 
 #[cfg(test)]

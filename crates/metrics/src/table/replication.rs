@@ -1,8 +1,7 @@
 //! Metrics of the server as a whole, of its replicas and of its primary.
 
 use super::Kind::{Gauge, Info};
-use super::{Metric, metric, read};
-use crate::exposition::Out;
+use super::{Metric, Out, metric, read};
 use crate::sample::Sample;
 use std::fmt;
 use weft_config::Id;

@@ -3,8 +3,7 @@
 //! Counters of threads count from the start: CONFIG RESETSTAT leaves them alone, as in INFO threads.
 
 use super::Kind::{Counter, Gauge, Info};
-use super::{Metric, Source, metric, read};
-use crate::exposition::Out;
+use super::{Metric, Out, Source, metric, read};
 use crate::sample::Sample;
 use std::fmt;
 use std::time::Duration;
