@@ -128,12 +128,17 @@ fn kills_at_any_moment_lose_nothing() {
         if !any_acknowledges(&cluster) {
             takeovers += 1;
             println!("round {round}: TAKEOVER\n{}", cluster.describe());
-            let lines = |node: &usize| cluster.try_view(*node).is_some_and(|view| view.myself().is_primary());
+            let lines = |node: &usize| {
+                cluster.try_view(*node).is_some_and(|view| view.myself().is_primary())
+            };
             let primary = (0..3).find(lines).expect("a primary by its own word");
             cluster.client(primary).ok(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
             cluster.wait_until("it leads", || any_acknowledges(&cluster));
         }
-        println!("seed {seed}, round {round}: killed {first}, {second}; serves after {:?}", begin.elapsed());
+        println!(
+            "seed {seed}, round {round}: killed {first}, {second}; serves after {:?}",
+            begin.elapsed()
+        );
         cluster.settle();
         expect_all_kept(load);
     }

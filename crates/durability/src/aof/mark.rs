@@ -130,7 +130,9 @@ impl Marking {
         if self.own.take().is_some()
             && let Err(e) = appender.set_led(None)
         {
-            end_for(&format!("Can't remove the mark of this node from the AOF manifest: {e}. Exiting..."));
+            end_for(&format!(
+                "Can't remove the mark of this node from the AOF manifest: {e}. Exiting..."
+            ));
         }
     }
 }
