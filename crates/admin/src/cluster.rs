@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use weft_base::limits::SLOTS;
 use weft_cluster::file;
+use weft_cluster::views::View;
 use weft_cluster::{Map, Node, NodeId, Slot};
 use weft_config::{Config, Id};
 use weft_executor::cluster::change;
@@ -34,6 +35,14 @@ const DIRECTIVES: [Id; 19] = [
     Id::TLS_PORT,
     Id::TLS_CLUSTER,
 ];
+
+/// CLUSTER INFO, if this server is a node of a cluster that has read its map.
+pub fn info(srv: &Server) -> Option<String> {
+    let topology = srv.nodes.cluster.current().0?;
+    // CLUSTER INFO has no position in the stream.
+    let (map, settings) = (&topology.map, topology.settings);
+    Some(View { map, me: topology.me, offset: 0, settings }.info())
+}
 
 /// Reads the map, or makes one of this node alone. Must come before there are clients, and in the directory `dir`.
 ///

@@ -17,7 +17,7 @@ use common::set;
 use weft_config::{Config, Id, LoadArgs, LoadError};
 
 /// Answered by this server only: dropped by the reference, kept for old files.
-const OURS: [&str; 20] = [
+const OURS: [&str; 22] = [
     "aof-checksum",
     "aof-zeros-ahead",
     "aof-load-corrupt-tail-max-size",
@@ -25,6 +25,8 @@ const OURS: [&str; 20] = [
     "gopher-enabled",
     "io-threads-do-reads",
     "lua-replicate-commands",
+    "metrics-bind",
+    "metrics-port",
     "sanitize-dump-payload",
     "snapshot-max-write-delay",
     "snapshot-memory-limit",

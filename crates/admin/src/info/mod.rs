@@ -57,6 +57,29 @@ pub fn prepare(core: &mut Core, held: &mut Held<'_>, lane: Lane, selection: &Sel
 /// The reply of INFO for `selection`. O(threads x commands) with the sections on commands.
 /// `held`: the locks that INFO holds. It may read a few keys under them.
 pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> String {
+    render_as(core, held, selection, Reader::Client)
+}
+
+/// As [`render`], for a thread that serves no client and must not disturb those that do: it reads no keys, waits for no
+/// thread, and reads nothing from the effect log. So the positions in the replication stream may be some milliseconds
+/// old.
+pub fn observe(core: &mut Core, selection: &Selection) -> String {
+    render_as(core, &mut Held::Aside, selection, Reader::Observer)
+}
+
+/// For whom INFO is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Client,
+    Observer,
+}
+
+fn render_as(
+    core: &mut Core,
+    held: &mut Held<'_>,
+    selection: &Selection,
+    reader: Reader,
+) -> String {
     let mut text = Text::default();
     for section in selection.sections() {
         text.section(section.title());
@@ -66,7 +89,7 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
             Section::Memory => memory::write(core, &mut text),
             Section::Persistence => persistence::write_persistence(core, &mut text),
             Section::Stats => activity::write_stats(core, &mut text),
-            Section::Replication => replication::write(core, &mut text),
+            Section::Replication => replication::write(core, reader, &mut text),
             Section::Cpu => activity::write_cpu(core, &mut text),
             Section::Threads => threads::write(core, &mut text),
             // There are no modules, so the section has a title only.

@@ -36,13 +36,7 @@ pub fn plan(
         Verb::DelSlots => Ok(scene.plan_of(scene.del_slots(args)?)),
         Verb::DelSlotsRange => Ok(scene.plan_of(scene.del_slots_range(args)?)),
         Verb::FlushSlots => Ok(scene.plan_of(scene.flush_slots()?)),
-        Verb::SetSlot => {
-            let plan = scene.plan_of(scene.set_slot(args)?);
-            if args.get(2).is_some_and(|id| *id != me.as_str().as_bytes()) {
-                scene.refuse_free_slots(&plan)?;
-            }
-            Ok(plan)
-        }
+        Verb::SetSlot => Ok(scene.plan_of(scene.set_slot(args)?)),
         Verb::MigrateSlots => {
             let copy = |(slots, to)| NodeRequest::CopySlots { slots: Box::new(slots), to };
             let requests = scene.migrations(args)?.into_iter().map(copy).collect();
@@ -103,10 +97,11 @@ impl Scene<'_> {
                 }
                 Edit::SetOwner { slots, owner: Some(to) } => {
                     let owner = |slot| self.map.owner(slot).map(|node| node.id);
-                    let free: SlotSet =
-                        slots.iter().filter(|slot| owner(*slot).is_none()).collect();
-                    let others = |slot: &Slot| owner(*slot).is_some_and(|owner| owner != to);
-                    let others: SlotSet = slots.iter().filter(others).collect();
+                    // Only this node can take a free slot for itself.
+                    let is_free = |slot: &Slot| owner(*slot).is_none() && to == self.myself.id;
+                    let is_other = |slot: &Slot| owner(*slot) != Some(to) && !is_free(slot);
+                    let free: SlotSet = slots.iter().filter(is_free).collect();
+                    let others: SlotSet = slots.iter().filter(is_other).collect();
                     if !free.is_empty() {
                         plan.requests.push(NodeRequest::AddSlots(Box::new(free)));
                     }
@@ -133,15 +128,5 @@ impl Scene<'_> {
             plan.requests.push(NodeRequest::Mark(marks));
         }
         plan
-    }
-
-    /// SETSLOT NODE for a slot without an owner, to another node: only that node can take it.
-    fn refuse_free_slots(&self, plan: &Plan) -> Result<(), Refusal> {
-        match plan.requests.iter().any(|request| matches!(request, NodeRequest::AddSlots(_))) {
-            true => Err(refusal(
-                "The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it",
-            )),
-            false => Ok(()),
-        }
     }
 }

@@ -118,6 +118,12 @@ impl Node {
             NodeRequest::AddSlots(slots) => self.add_slots(state, slots, waiting.sent),
             NodeRequest::DeleteSlots(slots) => self.delete_slots(state, slots, waiting),
             NodeRequest::TakeSlots(slots) => self.take_from_all(state, slots, waiting),
+            // `valkey-cli --cluster fix` may say this before the node that takes a deleted slot has it.
+            NodeRequest::MoveSlots { slots, .. }
+                if self.is_free(state, slots) && now < waiting.since + self.settings.timeout =>
+            {
+                Ok(Step::Wait)
+            }
             NodeRequest::MoveSlots { slots, to, .. } => match state.nodes.get(to) {
                 Some(node) => self.leave_slots(state, slots, Some(node.shard), waiting),
                 None => refuse("ERR I don't know about node"),
@@ -127,6 +133,13 @@ impl Node {
             NodeRequest::CancelMoves => self.cancel_moves(state),
         };
         step.unwrap_or_else(|step| step)
+    }
+
+    /// Whether one of these slots has no owner.
+    fn is_free(&self, state: &State, slots: &SlotSet) -> bool {
+        let Some(island) = state.island_of(self.me.node) else { return false };
+        let owners = state.owners(island);
+        slots.iter().any(|slot| !owners.values().any(|owned| owned.contains(slot)))
     }
 
     fn meet(&self, state: &State, other: NodeId) -> Result<Step, Step> {
@@ -380,6 +393,11 @@ impl Node {
         if waiting.sent && !matches!(waiting.request, NodeRequest::TakeSlots(_)) {
             return refuse(
                 "ERR The owner of the slots has refused to hand them over: it has keys of them",
+            );
+        }
+        if self.is_free(state, slots) {
+            return refuse(
+                "ERR The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it",
             );
         }
         let Some(from) =
