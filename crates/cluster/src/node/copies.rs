@@ -115,7 +115,13 @@ impl Node {
     pub fn cleanings(&self) -> Vec<Cleaning> {
         let (Some(state), Some((mine, _))) = (&self.state, self.led()) else { return Vec::new() };
         let due = state.copies().filter(|(_, of, copy)| state.is_due(mine, of, *copy));
+        let due = due.filter(|(id, ..)| !self.ends_cleaning(*id));
         due.map(|(id, of, _)| Cleaning { id, slots: of.slots.clone() }).collect()
+    }
+
+    /// The end of a cleaning is proposed. It may be in the store already, and the slots may belong to this shard again.
+    fn ends_cleaning(&self, id: HandoverId) -> bool {
+        self.proposals.is_possible(|purpose| *purpose == Purpose::Slots(id))
     }
 
     /// Slots of a cleaning that this shard doesn't own. No change of ownership commits before [`Node::cleaned`]. It is asked for
@@ -123,7 +129,7 @@ impl Node {
     pub fn may_clean(&self, id: HandoverId) -> Option<SlotSet> {
         let (state, (mine, _)) = (self.state.as_ref()?, self.led()?);
         let of = state.handovers.get(&id)?;
-        if !state.is_due(mine, of, of.copy?) {
+        if !state.is_due(mine, of, of.copy?) || self.ends_cleaning(id) {
             return None;
         }
         Some(match state.slots_of(mine) {
@@ -157,16 +163,13 @@ impl Node {
     /// The keys of a cleaning are deleted.
     pub fn cleaned(&mut self, now: Ms, id: HandoverId, out: &mut Vec<Action>) {
         let is_due = self.cleanings().iter().any(|due| due.id == id);
-        let purpose = Purpose::Slots(id);
-        let is_possible = self.proposals.is_possible(|of| *of == purpose);
         if let Some(state) = &self.state
             && is_due
-            && !is_possible
             && self.has_lease(now)
         {
             let compares = vec![state.compare(Key::Handover(id))];
             let writes = vec![Write::Delete { key: Key::Handover(id) }];
-            self.propose(now, purpose, Transaction { compares, writes });
+            self.propose(now, Purpose::Slots(id), Transaction { compares, writes });
         }
         self.settle(now, out);
     }
