@@ -20,12 +20,14 @@ pub fn threads(pair: &Pair<'_>, fixed: &Fixed) -> Vec<Thread> {
         return names.collect();
     };
     let mut threads = Vec::new();
+    // Only in Redis and Valkey does the first thread serve connections.
+    let has_first = now.threads.values().any(|thread| thread.name == "weft-io-0");
     for (&tid, thread) in &now.threads {
         // A thread that started in this time has counted from 0.
         let old = before.threads.get(&tid).filter(|old| old.started == thread.started);
         let waited = |old: Option<f64>| Some(pair.percent(old.unwrap_or(0.0), thread.waited?));
         let rate = |old: Option<u64>, now: u64| Some(pair.rate(old.unwrap_or(0), now));
-        let is_first = Some(tid) == pair.now.pid;
+        let is_first = Some(tid) == pair.now.pid && !has_first;
         let index = io_index(&thread.name, is_first);
         threads.push(Thread {
             tid: Some(tid),
