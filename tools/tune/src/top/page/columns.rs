@@ -5,11 +5,9 @@ use std::cmp::Ordering;
 use ratatui::style::Style;
 
 use super::style::{Palette, bytes, micros, percent, rate};
-use super::table::{Column, Side, descending};
+use super::table::{Column, Side, UNKNOWN, descending};
 use crate::top::report::{Command, Cpu, Interface, Thread};
 
-/// The text of an unknown value.
-const UNKNOWN: &str = "-";
 /// Cells of a bar.
 const BAR: usize = 10;
 

@@ -79,7 +79,7 @@ pub struct Page {
     is_paused: bool,
     /// Requests per second, the newest last.
     requests: VecDeque<f64>,
-    /// The median of the probes, in microseconds, the newest last.
+    /// The median of the probes since the report before, in microseconds, the newest last.
     medians: VecDeque<f64>,
     focus: Panel,
     views: [View; Panel::ALL.len()],
@@ -123,7 +123,7 @@ impl Page {
     pub fn update(&mut self, report: Report) {
         if !self.is_paused {
             push(&mut self.requests, report.requests.per_second);
-            push(&mut self.medians, report.latency.p50_us.unwrap_or(0.0));
+            push(&mut self.medians, report.latency.now_us.unwrap_or(0.0));
             self.report = Some(report);
         } else {
             self.newest = Some(report);
