@@ -261,7 +261,7 @@ fn bar(percent: f64) -> String {
 pub const COMMANDS: &[Column<Command>] = &[
     Column {
         title: "command",
-        width: 18,
+        width: 16,
         rank: 0,
         side: Side::Left,
         text: |command| command.name.clone(),
@@ -323,8 +323,8 @@ pub const COMMANDS: &[Column<Command>] = &[
         style: |_, palette| palette.dim(),
     },
     Column {
-        title: "errors/s",
-        width: 9,
+        title: "err/s",
+        width: 6,
         rank: 2,
         side: Side::Right,
         text: |command| rate(command.errors_per_second),

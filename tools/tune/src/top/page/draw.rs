@@ -210,8 +210,8 @@ fn draw_all(page: &mut Page, report: &Report, frame: &mut Frame<'_>, area: Rect)
     let [left, right] = Layout::horizontal([Constraint::Fill(11), Constraint::Fill(9)]).areas(area);
     let facts = u16::try_from(facts(report).len()).unwrap_or(u16::MAX) + 2;
     let rows = report.cpus.len() + report.interfaces.len().min(MOST_INTERFACES);
-    // Two headings and the border.
-    let needed = u16::try_from(rows + 4).unwrap_or(u16::MAX).min(left.height / 2);
+    // Two headings, a blank line and the border.
+    let needed = u16::try_from(rows + 5).unwrap_or(u16::MAX).min(left.height / 2);
     let [threads, cpus] =
         Layout::vertical([Constraint::Min(0), Constraint::Length(needed)]).areas(left);
     let [server, commands] =
@@ -259,9 +259,13 @@ fn draw_panel(
             let interfaces = report.interfaces.len().min(MOST_INTERFACES) as u16 + 1;
             // The first rows of CPUs are worth more than interfaces.
             let needed = u16::try_from(report.cpus.len()).unwrap_or(u16::MAX).min(4) + 1;
-            let interfaces = interfaces.min(inner.height.saturating_sub(needed));
-            let [cpus, below] =
-                Layout::vertical([Constraint::Min(0), Constraint::Length(interfaces)]).areas(inner);
+            let room = inner.height.saturating_sub(needed);
+            let [cpus, _, below] = Layout::vertical([
+                Constraint::Min(0),
+                Constraint::Length(u16::from(room > interfaces)),
+                Constraint::Length(interfaces.min(room)),
+            ])
+            .areas(inner);
             table::draw(frame, cpus, palette, columns::CPUS, &report.cpus, view);
             let mut by_traffic = table::View { sort: 1, ..table::View::default() };
             let rows = &report.interfaces;
