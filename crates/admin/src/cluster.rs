@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use weft_base::limits::SLOTS;
 use weft_cluster::file;
+use weft_cluster::views::View;
 use weft_cluster::{Map, Node, NodeId, Slot};
 use weft_config::{Config, Id};
 use weft_executor::cluster::change;
@@ -34,6 +35,14 @@ const DIRECTIVES: [Id; 19] = [
     Id::TLS_PORT,
     Id::TLS_CLUSTER,
 ];
+
+/// CLUSTER INFO, if this server is a node of a cluster that has read its map.
+pub fn info(srv: &Server) -> Option<String> {
+    let topology = srv.nodes.cluster.current().0?;
+    // CLUSTER INFO has no position in the stream.
+    let (map, settings) = (&topology.map, topology.settings);
+    Some(View { map, me: topology.me, offset: 0, settings }.info())
+}
 
 /// Reads the map, or makes one of this node alone. Must come before there are clients, and in the directory `dir`.
 ///
@@ -79,7 +88,8 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
         .map_err(|e| format!("The cluster configuration file {name} can't be read: {e}"))?;
     if weft_cluster_driver::is_configured(config) {
         log_notice!("Node configuration loaded, I'm {me}");
-        return Ok((without_others(&map, me), me));
+        // The store has the rest.
+        return Ok((Map::of_one(Node::new(me, me)), me));
     }
     if map.nodes().len() > 1 {
         return Err(format!(
@@ -90,16 +100,6 @@ fn read(name: &str, content: &[u8], config: &Config) -> Result<(Map, NodeId), Fa
     }
     log_notice!("Node configuration loaded, I'm {me}");
     Ok((map, me))
-}
-
-/// The part of the file that a node with a store uses: its id, and marks of moving slots. The store has the rest.
-fn without_others(map: &Map, me: NodeId) -> Map {
-    let mut alone = Node::new(me, me);
-    if let Some(node) = map.node(me) {
-        alone.migrating = node.migrating.clone();
-        alone.importing = node.importing.clone();
-    }
-    Map::of_one(alone)
 }
 
 /// An id that no node has.

@@ -25,6 +25,8 @@ pub fn wanted(srv: &Server, config: &Config) -> usize {
 /// its statistics file in /proc.
 pub fn descriptors(config: &Config) -> u64 {
     const EACH: u64 = 3;
+    /// Up to 32 connections, a few sockets, and the event loop of `weft-metrics`.
+    const FOR_METRICS: u64 = 56;
     let threads = match config.int_or_auto(Id::IO_THREADS) {
         Some(n) => n.max(1) as u64,
         None => {
@@ -32,7 +34,7 @@ pub fn descriptors(config: &Config) -> u64 {
             topology::usable_cpus_under(std::path::Path::new("/"), allowed) as u64
         }
     };
-    (threads - 1) * EACH
+    (threads - 1) * EACH + if config.int(Id::METRICS_PORT) == 0 { 0 } else { FOR_METRICS }
 }
 
 /// Prepares everything that `count` threads need, without starting them.

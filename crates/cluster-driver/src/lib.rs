@@ -8,7 +8,9 @@
 //! ```
 //!
 //! * [`machine`] - the state machine, with the actions that wait for their execution
-//! * [`thread`] - weft-cluster: advances the time, executes the actions in their order
+//! * [`thread`] - weft-cluster: advances the time, executes actions that never wait
+//! * [`queue`] - which actions may wait, and their order
+//! * [`duties`] - weft-duty: executes those
 //! * [`store`] - threads that call the store
 //! * [`publish`] - the topology that requests see; suspended slots
 //! * [`roles`] - the role in replication, and its reports
@@ -17,30 +19,32 @@
 //! * [`forgotten`] - nodes that have left the map a short time ago
 //! * [`meet`] - asks another node for its id
 //! * [`moves`] - slots go to another node with their keys
-//! * [`marks`] - slots that SETSLOT has marked
 //! * [`settings`] - directives, and the address of this node
+//! * [`status`] - what INFO says about the authority of this node
 //!
-//! Events come from any thread and take the mutex for a moment; only weft-cluster executes actions. It holds no lock then, so an action may
-//! stop the world or wait for replication. Threads that hold a lock of replication may pass events.
+//! Events come from any thread and take the mutex for a moment. weft-cluster and weft-duty execute actions without holding it, so
+//! weft-duty may stop the world or wait for replication. Threads that hold a lock of replication may pass events.
 //!
 //! `docs/design/cluster.md` says what the machine expects of its driver.
 
+mod duties;
 mod forgotten;
 pub mod machine;
-pub mod marks;
 pub mod meet;
 pub mod moves;
 pub mod publish;
+mod queue;
 mod released;
 pub mod requests;
 mod roles;
 pub mod settings;
+pub mod status;
 pub mod store;
 pub mod thread;
 
 use forgotten::Forgotten;
 use machine::Machine;
-use marks::Marks;
+use queue::Queue;
 use released::Released;
 use requests::Requests;
 use std::any::Any;
@@ -57,14 +61,17 @@ pub struct Driver {
     srv: &'static Server,
     me: NodeId,
     machine: Mutex<Machine>,
-    /// There are actions, or weft-cluster should look again.
+    /// There are actions.
     changed: Condvar,
+    /// Actions that may wait for commands.
+    queue: Mutex<Queue>,
+    /// There are such actions, or weft-duty should look again.
+    queued: Condvar,
     store: Store,
     /// This node has a role that clients can see.
     is_ready: Mutex<bool>,
     became_ready: Condvar,
     requests: Mutex<Requests>,
-    marks: Mutex<Marks>,
     moves: Mutex<moves::Moves>,
     forgotten: Mutex<Forgotten>,
     released: Mutex<Released>,
@@ -89,18 +96,18 @@ pub fn create(srv: &'static Server, config: &Config) -> Result<(), String> {
     let store = Store::new(config)?;
     let topology = srv.nodes.cluster.topology();
     let me = topology.me;
-    let marks = Marks::of(&topology);
     let machine = Machine::new(srv, me, settings::of(config, store.address()));
     let driver = Box::leak(Box::new(Driver {
         srv,
         me,
         machine: Mutex::new(machine),
         changed: Condvar::new(),
+        queue: Mutex::default(),
+        queued: Condvar::new(),
         store,
         is_ready: Mutex::new(false),
         became_ready: Condvar::new(),
         requests: Mutex::default(),
-        marks: Mutex::new(marks),
         moves: Mutex::default(),
         forgotten: Mutex::default(),
         released: Mutex::default(),
@@ -119,6 +126,7 @@ impl Driver {
     /// A thread can't be started.
     pub fn begin(&'static self) -> std::io::Result<()> {
         self.store.start(self)?;
+        duties::start(self)?;
         thread::start(self)
     }
 
@@ -143,12 +151,12 @@ impl Driver {
         self.machine.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(|p| p.into_inner())
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(|p| p.into_inner())
     }
 
-    fn marks(&self) -> MutexGuard<'_, Marks> {
-        self.marks.lock().unwrap_or_else(|p| p.into_inner())
+    fn requests(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(|p| p.into_inner())
     }
 
     /// The time of the machine: that of the authority to acknowledge.
@@ -156,7 +164,7 @@ impl Driver {
         u64::try_from(self.srv.mono_ms()).unwrap_or(0)
     }
 
-    /// Passes an event to the machine. Its actions are executed soon, by weft-cluster.
+    /// Passes an event to the machine. Its actions are executed soon.
     pub fn pass<T>(&self, event: impl FnOnce(&mut machine::Event<'_>) -> T) -> T {
         let mut machine = self.machine();
         let result = machine.pass(self.now(), event);

@@ -4,17 +4,15 @@
 //! A thread of its own does it, since the other node may not answer.
 
 use crate::{Driver, Shared, spawn};
-use std::io::{self, BufRead, BufReader, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weft_cluster::NodeId;
 use weft_cluster::node::NodeRequest;
 use weft_config::Id;
 use weft_state::waiting::Waiting;
-
-/// The longest answer to read.
-const MAX_LINE: u64 = 1024;
+use weft_transfer::migrate::Link;
 
 impl Driver {
     /// Meets the node at an address, for a client that is blocked meanwhile.
@@ -55,56 +53,34 @@ impl Driver {
         Ok(id)
     }
 
+    /// Asks over TLS with `tls-cluster`: then the port is one for TLS, as in Valkey.
     fn ask_for_id(&self, at: SocketAddr, timeout: Duration) -> io::Result<NodeId> {
-        let stream = TcpStream::connect_timeout(&at, timeout)?;
-        stream.set_read_timeout(Some(timeout))?;
-        stream.set_write_timeout(Some(timeout))?;
         let (user, password) = {
             let config = self.srv.config();
             let text = |id| config.str(id).into_owned();
             (text(Id::PRIMARYUSER), text(Id::PRIMARYAUTH))
         };
-        let mut link = Link { from: BufReader::new(stream) };
+        let mut link = Link::open(at.ip().to_string().as_bytes(), at.port(), timeout)?;
         if !password.is_empty() {
-            let words: &[&str] = match user.is_empty() {
-                true => &["AUTH", &password],
-                false => &["AUTH", &user, &password],
+            match user.is_empty() {
+                true => ask(&mut link, &[b"AUTH", password.as_bytes()])?,
+                false => ask(&mut link, &[b"AUTH", user.as_bytes(), password.as_bytes()])?,
             };
-            link.ask(words)?;
         }
-        let id = link.ask(&["CLUSTER", "MYID"])?;
-        NodeId::parse(id.as_bytes()).ok_or_else(|| io::Error::other("it has no id"))
+        let id = ask(&mut link, &[b"CLUSTER", b"MYID"])?;
+        NodeId::parse(&id).ok_or_else(|| io::Error::other("it has no id"))
     }
 }
 
-/// A connection to another node.
-struct Link {
-    from: BufReader<TcpStream>,
-}
-
-impl Link {
-    /// The reply to a command: a simple or bulk string.
-    fn ask(&mut self, words: &[&str]) -> io::Result<String> {
-        let mut request = format!("*{}\r\n", words.len());
-        for word in words {
-            request.push_str(&format!("${}\r\n{word}\r\n", word.len()));
-        }
-        self.from.get_mut().write_all(request.as_bytes())?;
-        let line = self.line()?;
-        match line.split_at_checked(1) {
-            Some(("+", text)) => Ok(text.to_string()),
-            Some(("$", _)) => self.line(),
-            Some(("-", text)) => Err(io::Error::other(text.to_string())),
-            _ => Err(io::Error::other("not a reply of a node")),
-        }
-    }
-
-    fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        io::Read::take(&mut self.from, MAX_LINE).read_line(&mut line)?;
-        match line.strip_suffix("\r\n") {
-            Some(line) => Ok(line.to_string()),
-            None => Err(io::ErrorKind::UnexpectedEof.into()),
-        }
+/// The reply to a command: a simple or bulk string.
+fn ask(link: &mut Link, words: &[&[u8]]) -> io::Result<Vec<u8>> {
+    link.send(words)?;
+    link.flush()?;
+    let line = link.answer()?;
+    match line.split_at_checked(1) {
+        Some((b"+", text)) => Ok(text.to_vec()),
+        Some((b"$", _)) => link.answer(),
+        Some((b"-", text)) => Err(io::Error::other(String::from_utf8_lossy(text).into_owned())),
+        _ => Err(io::Error::other("not a reply of a node")),
     }
 }

@@ -1,12 +1,12 @@
 //! The topology that requests see.
 //!
-//! It follows from the map of the machine, the slots that it serves now, and the marks of SETSLOT. Slots that this node owns and doesn't serve
+//! It follows from the map of the machine, and the slots that it serves now. Slots that this node owns and doesn't serve
 //! are *suspended*: they are about to go to another node, and requests on them wait.
 
 use crate::{Shared, Topology};
 use std::sync::Arc;
 use weft_cluster::node::Duty;
-use weft_cluster::{Map, Node, SlotSet};
+use weft_cluster::{Map, Node, NodeId, SlotSet};
 use weft_executor::cluster::change;
 use weft_state::cluster::settings_of;
 
@@ -113,7 +113,7 @@ impl Publisher {
         });
         // Versions count revisions of the whole store: most of them change nothing here.
         map.version = 0;
-        self.driver.marks().apply(&mut map, me);
+        keep_marks_of(me, &mut map);
         let suspended = match self.duty {
             Duty::Lead { .. } => {
                 let owned = map.slots_of(me);
@@ -124,5 +124,16 @@ impl Publisher {
             Duty::None | Duty::Follow { .. } => SlotSet::default(),
         };
         (map, suspended)
+    }
+}
+
+/// Removes the marks of other nodes: they decide on no request here, and no command shows them.
+fn keep_marks_of(me: NodeId, map: &mut Map) {
+    let others: Vec<NodeId> =
+        map.nodes().iter().map(|node| node.id).filter(|id| *id != me).collect();
+    for other in others {
+        let node = map.node_mut(other).expect("it is in the map");
+        node.migrating.clear();
+        node.importing.clear();
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::Driver;
 use weft_cluster::node::NodeRequest;
-use weft_cluster::{Map, NodeId, SlotSet};
+use weft_cluster::{Map, SlotSet};
 
 /// The slots that a client's transaction has deleted.
 #[derive(Default)]
@@ -31,26 +31,9 @@ impl Driver {
         map
     }
 
-    /// Takes slots for node `me`, from their owners in `map` if they have one. Ends what the client has released.
-    pub fn take_over(&self, map: &Map, me: NodeId, slots: &SlotSet) {
+    /// Takes slots for this node, from their owners if they have one. Ends what the client has released.
+    pub fn take_over(&self, slots: &SlotSet) {
         self.released.lock().unwrap_or_else(|p| p.into_inner()).0 = None;
-        let owner = |slot| map.owner(slot).map(|node| node.id);
-        let free: SlotSet = slots.iter().filter(|slot| owner(*slot).is_none()).collect();
-        let mut requests = Vec::new();
-        if !free.is_empty() {
-            requests.push(NodeRequest::AddSlots(Box::new(free)));
-        }
-        for node in map.nodes().iter().filter(|node| node.id != me) {
-            let of_node: SlotSet =
-                slots.iter().filter(|slot| owner(*slot) == Some(node.id)).collect();
-            if !of_node.is_empty() {
-                requests.push(NodeRequest::MoveSlots {
-                    slots: Box::new(of_node),
-                    to: me,
-                    leave_keys: true,
-                });
-            }
-        }
-        self.request_without_reply(requests);
+        self.request_without_reply(vec![NodeRequest::TakeSlots(Box::new(slots.clone()))]);
     }
 }

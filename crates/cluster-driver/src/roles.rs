@@ -4,8 +4,10 @@ use crate::{Driver, Shared};
 use std::sync::Arc;
 use weft_cluster::NodeId;
 use weft_cluster::ShardId;
-use weft_cluster::node::{Duty, Member, Revision};
+use weft_cluster::node::{self, Duty, Member, OpId, Revision};
 use weft_config::Id;
+use weft_durability::aof::aof;
+use weft_durability::aof::mark::Led;
 use weft_replication_driver::cluster::{Cluster, ShardMember, ShardPrimary};
 use weft_replication_driver::hub;
 
@@ -13,10 +15,21 @@ impl Driver {
     /// Carries out a duty. Returns when nothing of the earlier one continues.
     pub(crate) fn change_role(&self, duty: Duty) {
         let srv = self.srv;
+        if duty != Duty::None {
+            aof(srv).mark.set_found(None);
+        }
         match duty {
-            Duty::None => hub(srv).hold(srv),
-            Duty::Lead { shard, epoch } => hub(srv).lead(srv, shard, epoch),
+            Duty::None => {
+                aof(srv).mark.want(srv, None);
+                hub(srv).hold(srv);
+            }
+            Duty::Lead { shard, epoch } => {
+                hub(srv).lead(srv, shard, epoch);
+                let Member { incarnation, .. } = self.machine().node().me();
+                aof(srv).mark.want(srv, Some(Led { incarnation, epoch }));
+            }
             Duty::Follow { shard, primary, epoch } => {
+                aof(srv).mark.want(srv, None);
                 let tls = srv.config().bool(Id::TLS_REPLICATION);
                 let address = self.machine().node().addresses_of(primary);
                 match address {
@@ -73,7 +86,9 @@ impl ShardMember for Reports {
     }
 
     fn has_data(&self, offset: u64) {
-        self.0.pass(|event| event.node.data_at(event.now, offset, None, event.out));
+        let found = aof(self.0.srv).mark.found();
+        let durable = found.map(|Led { incarnation, epoch }| node::Led { incarnation, epoch });
+        self.0.pass(|event| event.node.data_at(event.now, offset, durable, event.out));
     }
 
     fn heard_primary(&self) {
@@ -82,5 +97,13 @@ impl ShardMember for Reports {
 
     fn written(&self, offset: u64) {
         self.0.pass(|event| event.node.written(offset));
+    }
+
+    fn promise_asked(&self, primary: NodeId, epoch: Revision, ask: OpId) {
+        self.0.pass(|event| event.node.promise_asked(event.now, primary, epoch, ask, event.out));
+    }
+
+    fn promised(&self, member: Member, ask: OpId) {
+        self.0.pass(|event| event.node.promised(event.now, member, ask, event.out));
     }
 }

@@ -7,7 +7,13 @@ use weft_config::{Config, Id};
 use weft_state::cluster::addresses;
 
 /// The directives on which [`of`] depends, and that don't change what this node announces. Others need a restart.
-pub const DIRECTIVES: &[Id] = &[Id::CLUSTER_REPLICA_VALIDITY_FACTOR, Id::REPLICA_PRIORITY];
+pub const DIRECTIVES: &[Id] = &[
+    Id::CLUSTER_REPLICA_VALIDITY_FACTOR,
+    Id::CLUSTER_STORE_OUTAGE,
+    Id::REPLICA_PRIORITY,
+    Id::CLUSTER_ALLOW_REPLICA_MIGRATION,
+    Id::CLUSTER_MIGRATION_BARRIER,
+];
 
 /// The environment variable for `cluster-store`.
 const VARIABLE: &str = "WEFT_CLUSTER_STORE";
@@ -24,6 +30,9 @@ pub fn store(config: &Config) -> String {
 /// The shortest lease: etcd's default election timeout makes shorter ones longer.
 const MIN_TIMEOUT_MS: i64 = 1000;
 
+/// Valkey's CLUSTER_REPLICA_MIGRATION_DELAY.
+const MIGRATION_DELAY_MS: u64 = 5000;
+
 /// The settings of the machine. `store`: its address.
 pub fn of(config: &Config, store: &Address) -> Settings {
     let timeout = config.int(Id::CLUSTER_NODE_TIMEOUT).max(MIN_TIMEOUT_MS);
@@ -36,10 +45,13 @@ pub fn of(config: &Config, store: &Address) -> Settings {
     Settings {
         timeout: (timeout as u64).div_ceil(1000) * 1000,
         quorum: config.int(Id::CLUSTER_WRITE_QUORUM) as u32,
-        continues: false,
+        continues: config.word(Id::CLUSTER_STORE_OUTAGE) == "continue",
         no_failover: config.bool(Id::CLUSTER_REPLICA_NO_FAILOVER),
         priority: config.int(Id::REPLICA_PRIORITY) as u32,
         validity_factor: config.int(Id::CLUSTER_REPLICA_VALIDITY_FACTOR) as u64,
+        migrates: config.bool(Id::CLUSTER_ALLOW_REPLICA_MIGRATION),
+        migration_delay: MIGRATION_DELAY_MS,
+        migration_barrier: config.int(Id::CLUSTER_MIGRATION_BARRIER) as u32,
         addresses,
         zone: config.str(Id::AVAILABILITY_ZONE).into_owned(),
     }

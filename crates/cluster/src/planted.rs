@@ -44,8 +44,34 @@ pub enum Fault {
     DrainNotAwaited,
     /// A primary gives a copy to a replica while that may get its role.
     CopyWhileYielding,
+    /// A replica moves to another shard, though its own keeps too few.
+    MigrationBarrierIgnored,
     /// A restarted primary leads again with the data of another incarnation than the last one.
     DurableForgotten,
+    /// A new primary of a shard doesn't know the marks of SETSLOT.
+    MarksLostByFailover,
+    /// A slot that moves keeps its marks.
+    MarksKeptByMove,
+    /// One replica that has a write is enough to confirm it.
+    OneAckEnough,
+    /// A new primary lists a replica that lacks data of its predecessor.
+    InheritedNotConfirmed,
+    /// A primary serves again while the transaction that gives its role away is possible.
+    ServesWhileYielding,
+    /// A transaction counts as settled with its answer, before its effect is seen.
+    SettledByAnswer,
+    /// A candidate promises not to try a promotion.
+    CandidatePromises,
+    /// A promise counts from its answer.
+    PromiseFromAnswer,
+    /// CLUSTER FAILOVER FORCE promotes a replica that isn't listed.
+    ForceTakesUnlisted,
+    /// Slots are taken from a primary that continues without a lease.
+    TakenFromContinuing,
+    /// Slots with keys move though a primary has changed since the copy began.
+    MovedAfterFailover,
+    /// Transactions don't compare the sender's lease key.
+    OwnKeyNotCompared,
 }
 
 /// Whether this fault is planted.

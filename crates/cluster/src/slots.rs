@@ -66,6 +66,19 @@ impl SlotSet {
         there
     }
 
+    /// Whether this set has all slots of the other one.
+    pub fn contains_all(&self, others: &SlotSet) -> bool {
+        self.0.iter().zip(&others.0).all(|(own, other)| other & !own == 0)
+    }
+
+    /// The slots of this set that are not in the other one.
+    #[must_use]
+    pub fn without(&self, others: &SlotSet) -> SlotSet {
+        let mut left = self.clone();
+        left.0.iter_mut().zip(&others.0).for_each(|(own, other)| *own &= !other);
+        left
+    }
+
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
@@ -114,6 +127,16 @@ fn bit(slot: Slot) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sets_are_compared_and_subtracted() {
+        let set = |slots: &[Slot]| slots.iter().copied().collect::<SlotSet>();
+        let all = set(&[0, 63, 64, 16383]);
+        assert!(all.contains_all(&set(&[0, 16383])) && all.contains_all(&SlotSet::default()));
+        assert!(!all.contains_all(&set(&[0, 1])));
+        let left = all.without(&set(&[1, 63, 16383]));
+        assert!(left == set(&[0, 64]));
+    }
 
     #[test]
     fn ranges_cover_the_set() {

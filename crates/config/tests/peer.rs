@@ -17,7 +17,7 @@ use common::set;
 use weft_config::{Config, Id, LoadArgs, LoadError};
 
 /// Answered by this server only: dropped by the reference, kept for old files.
-const OURS: [&str; 19] = [
+const OURS: [&str; 22] = [
     "aof-checksum",
     "aof-zeros-ahead",
     "aof-load-corrupt-tail-max-size",
@@ -25,6 +25,8 @@ const OURS: [&str; 19] = [
     "gopher-enabled",
     "io-threads-do-reads",
     "lua-replicate-commands",
+    "metrics-bind",
+    "metrics-port",
     "sanitize-dump-payload",
     "snapshot-max-write-delay",
     "snapshot-memory-limit",
@@ -34,6 +36,7 @@ const OURS: [&str; 19] = [
     "cluster-store-ca-cert-file",
     "cluster-store-cert-file",
     "cluster-store-key-file",
+    "cluster-store-outage",
     "cluster-store-password",
     "cluster-store-user",
     "cluster-write-quorum",

@@ -128,8 +128,9 @@ fn runs_without_client(srv: &Server, job: &Job) -> bool {
 }
 
 fn run_job(core: &mut Core, holder: &mut SlowLaneThread<'static>, job: Job) {
-    let Job { cmd, args, mut session, attempt, cancel, charge } = job;
+    let Job { cmd, args, mut session, attempt, cancel, charge, queued_ms } = job;
     core.begin();
+    core.stats().load.queued_ms.add((core.mono_ms - queued_ms).max(0) as u64);
     let slices: Vec<&[u8]> = args.iter().map(ArgBuf::bytes).collect();
     let blobs: Vec<(usize, Blob)> = args
         .iter()

@@ -13,9 +13,9 @@
 //! The time of wasted polls is measured and doesn't count as load, because the number of active
 //! threads must not depend on it.
 
-use quanta::Clock;
 use std::io;
 use weft_net::poll::{Poll, Ready};
+use weft_state::ticks::Ticks;
 
 /// Polls after one iteration: together they take about as long as sleeping and waking.
 const LOOKS: u32 = 6;
@@ -48,7 +48,7 @@ impl Polling {
     /// Those of the poll.
     pub fn look(
         &mut self,
-        clock: &Clock,
+        clock: &Ticks,
         poll: &mut Poll,
         ready: &mut Vec<Ready>,
     ) -> io::Result<()> {

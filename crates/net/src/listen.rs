@@ -95,6 +95,14 @@ impl Listener {
         self.0.socket.as_fd()
     }
 
+    /// The socket for another event loop than [`Listener::accept`]'s.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn try_clone_std(&self) -> io::Result<std::net::TcpListener> {
+        Ok(self.0.socket.try_clone()?.into())
+    }
+
     /// The bound address with its actual port; `None` for a unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
         match &self.0.kind {

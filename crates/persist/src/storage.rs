@@ -14,9 +14,10 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 /// A file open for appending, or for overwriting zeros written ahead.
 pub trait Output: Send + Sync + Debug {
@@ -61,6 +62,14 @@ pub trait Output: Send + Sync + Debug {
         }
         Ok(())
     }
+}
+
+/// A file among all that ever had its path: a copy has another one. Where the file system reports no birth, it is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    pub inode: u64,
+    /// Nanoseconds of Unix time.
+    pub birth: u64,
 }
 
 /// A file system. The caller provides full paths; errors are those of the system calls.
@@ -119,6 +128,14 @@ pub trait Storage: Send + Sync + Debug {
     /// # Errors
     /// Those of `fsync(2)`.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// The identity of `path`. A storage without files has one for all.
+    ///
+    /// # Errors
+    /// Those of `stat(2)`.
+    fn identity(&self, _path: &Path) -> io::Result<Identity> {
+        Ok(Identity::default())
+    }
 
     /// Whether the file exists.
     ///
@@ -242,6 +259,13 @@ impl Storage for Disk {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(e) => Err(e),
         }
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        let found = fs::metadata(path)?;
+        let since = found.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let birth = since.map_or(0, |since| since.as_nanos() as u64);
+        Ok(Identity { inode: found.ino(), birth })
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

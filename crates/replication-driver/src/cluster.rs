@@ -5,10 +5,10 @@
 //! methods here may hold a lock that an implementation of that trait takes.
 
 use crate::{Hub, hub, pass_event, settings};
-use weft_cluster::ShardId;
-use weft_cluster::node::Revision;
+use weft_cluster::node::{OpId, Revision};
+use weft_cluster::{NodeId, ShardId};
 use weft_keyspace::ExecContext;
-pub use weft_replication::cluster::{Cluster, ShardMember, ShardPrimary};
+pub use weft_replication::cluster::{Cluster, PromiseQuestion, ShardMember, ShardPrimary};
 use weft_replication::{Action, Ms, Node, Position};
 use weft_state::server::Server;
 
@@ -50,6 +50,16 @@ impl Hub {
     /// Neither leads nor follows. Returns when the data stay as they are.
     pub fn hold(&self, srv: &'static Server) {
         change(srv, |node, now, out| node.hold(now, out));
+    }
+
+    /// Asks a replica for a promise. Without a link to it, the question is lost.
+    pub fn ask_promise(&self, srv: &'static Server, question: PromiseQuestion) {
+        self.step(srv, |node, now, out| node.ask_promise(now, question, out));
+    }
+
+    /// Gives the primary of this epoch a promise. Without a link to it, the promise is lost.
+    pub fn promise(&self, srv: &'static Server, to: NodeId, epoch: Revision, ask: OpId) {
+        self.step(srv, |node, now, out| node.promise(now, to, epoch, ask, out));
     }
 
     /// Reports everything written before this call to the shard ([`ShardMember::written`]), asks

@@ -15,6 +15,7 @@ use std::ops::Range;
 use weft_base::num::parse_i64;
 use weft_resp::{Limits, Parser, Span, Step};
 
+use crate::cluster::PromiseQuestion;
 use crate::planted::{self, Fault as Planted};
 
 /// Maximum size of an incomplete unit, including later bytes of the same push.
@@ -56,6 +57,8 @@ pub enum Kind {
     Nothing,
     /// The primary requests the offset, once everything before is applied.
     GetAck,
+    /// The primary requests a promise: [`PromiseQuestion`](crate::cluster::PromiseQuestion).
+    AskPromise,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -311,7 +314,11 @@ impl Splitter {
         } else if !self.in_transaction && is(0, "PING") {
             Some(Kind::Nothing)
         } else if !self.in_transaction && is(0, "REPLCONF") {
-            Some(if is(1, "GETACK") { Kind::GetAck } else { Kind::Nothing })
+            Some(match () {
+                () if is(1, "GETACK") => Kind::GetAck,
+                () if is(1, PromiseQuestion::OPTION) => Kind::AskPromise,
+                () => Kind::Nothing,
+            })
         } else {
             self.entries.push(entry);
             (!self.in_transaction).then_some(Kind::Write)

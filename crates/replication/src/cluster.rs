@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 use weft_base::num::parse_i64;
-use weft_cluster::node::{Duty, Member, Revision};
+use weft_cluster::node::{Duty, Member, OpId, Revision};
 use weft_cluster::{NodeId, ShardId};
-use weft_resp::append_request;
+use weft_resp::{Limits, Parser, Step, append_request};
 
 /// The cluster's side of replication. The machine calls it synchronously, in the order of its
 /// events, so a report is never older than a question that was answered before.
@@ -42,6 +42,12 @@ pub trait ShardMember: Send + Sync {
 
     /// This primary has written up to this offset: once a tick, and when the driver asks for it.
     fn written(&self, offset: u64);
+
+    /// The primary asks this replica not to try a promotion for a while.
+    fn promise_asked(&self, primary: NodeId, epoch: Revision, ask: OpId);
+
+    /// A replica has promised that to this primary, in its present epoch.
+    fn promised(&self, member: Member, ask: OpId);
 }
 
 /// This server as a member of a shard.
@@ -114,4 +120,70 @@ impl Greeting {
         ];
         append_request(&words, out);
     }
+}
+
+/// A question in the stream: `REPLCONF weft-promise EPOCH ASK NODE INCARNATION`. All replicas get it, and this member answers
+/// `REPLCONF weft-promise EPOCH ASK`, which has no reply. An epoch belongs to one process of the primary, and so do the
+/// numbers of its questions. A replica that continues after a lost link may get an old question again: its promise counts from the sending of
+/// that question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromiseQuestion {
+    pub epoch: Revision,
+    pub ask: OpId,
+    pub member: Member,
+}
+
+impl PromiseQuestion {
+    /// The option of REPLCONF, in both directions.
+    pub const OPTION: &str = "weft-promise";
+
+    /// The bytes in the stream.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let PromiseQuestion { epoch, ask, member } = self;
+        let numbers = [*epoch, ask.0, member.incarnation].map(|number| number.to_string());
+        let [epoch, ask, incarnation] = numbers.each_ref().map(String::as_bytes);
+        let node = member.node.as_str().as_bytes();
+        let words =
+            [b"REPLCONF", PromiseQuestion::OPTION.as_bytes(), epoch, ask, node, incarnation];
+        let mut out = Vec::new();
+        append_request(&words, &mut out);
+        out
+    }
+
+    /// Parses the bytes of a unit of the stream.
+    #[must_use]
+    pub fn parse(unit: &[u8]) -> Option<PromiseQuestion> {
+        let mut spans = Vec::new();
+        let Step::Complete = Parser::default().next(unit, &mut spans, &Limits::default()) else {
+            return None;
+        };
+        let [_, _, epoch, ask, node, incarnation] = spans[..] else { return None };
+        let (epoch, ask) = numbers(epoch.of(unit), ask.of(unit))?;
+        let incarnation = std::str::from_utf8(incarnation.of(unit)).ok()?.parse().ok()?;
+        let member = Member { node: NodeId::parse(node.of(unit))?, incarnation };
+        Some(PromiseQuestion { epoch, ask, member })
+    }
+
+    /// The bytes of the promise.
+    #[must_use]
+    pub(crate) fn promise(epoch: Revision, ask: OpId) -> Vec<u8> {
+        let (epoch, ask, mut out) = (epoch.to_string(), ask.0.to_string(), Vec::new());
+        let option = PromiseQuestion::OPTION.as_bytes();
+        append_request(&[b"REPLCONF", option, epoch.as_bytes(), ask.as_bytes()], &mut out);
+        out
+    }
+
+    /// Parses the arguments of REPLCONF as a promise. `None`: they are none.
+    #[must_use]
+    pub(crate) fn parse_promise(args: &[&[u8]]) -> Option<(Revision, OpId)> {
+        let [option, epoch, ask] = args else { return None };
+        let is_promise = option.eq_ignore_ascii_case(PromiseQuestion::OPTION.as_bytes());
+        is_promise.then(|| numbers(epoch, ask)).flatten()
+    }
+}
+
+fn numbers(epoch: &[u8], ask: &[u8]) -> Option<(Revision, OpId)> {
+    let number = |text| parse_i64(text).and_then(|number| u64::try_from(number).ok());
+    Some((number(epoch)?, OpId(number(ask)?)))
 }

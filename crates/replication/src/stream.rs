@@ -5,6 +5,7 @@
 //! it gives the reason.
 
 use crate::backlog::Backlog;
+use crate::cluster::PromiseQuestion;
 use crate::id::{History, ReplicationId, Verdict};
 use crate::planted::{self, Fault};
 use std::ops::Range;
@@ -182,6 +183,11 @@ impl Stream {
 
     pub fn get_ack(&mut self) {
         self.append(GET_ACK);
+    }
+
+    /// Appends the primary's question for a promise.
+    pub fn ask_promise(&mut self, question: &PromiseQuestion) {
+        self.append(&question.encode());
     }
 
     fn append(&mut self, bytes: &[u8]) {

@@ -141,11 +141,13 @@ fn run(config: Config, commands: (CommandTable, Functions)) -> Result<i32, Failu
     tls::configure(srv, &config)
         .map_err(|why| format!("{why}\nFailed to configure TLS. Check logs for more info."))?;
     let listeners = listen(srv, &config)?;
+    let for_metrics = listening::for_metrics(&config)
+        .map_err(|e| format!("{e}\nFailed listening for metrics, aborting."))?;
     write_pidfile(&config);
     drop(config);
     let signals = StopSignals::install().map_err(|e| format!("Can't handle signals: {e}"))?;
     introduce(srv, title, &supervisor);
-    let code = serve(srv, listeners, signals, &supervisor)?;
+    let code = serve(srv, (listeners, for_metrics), signals, &supervisor)?;
     supervisor.stopping();
     pidfile::remove_held();
     log_warning!("Weft is now ready to exit, bye bye...");
@@ -202,7 +204,7 @@ fn introduce(srv: &'static Server, title: Option<Title>, supervisor: &Supervisor
 /// Runs all threads until the server stops.
 fn serve(
     srv: &'static Server,
-    listeners: Vec<Listener>,
+    (listeners, for_metrics): (Vec<Listener>, Vec<Listener>),
     signals: StopSignals,
     supervisor: &Supervisor,
 ) -> Result<i32, Failure> {
@@ -225,6 +227,7 @@ fn serve(
     if weft_cluster_driver::driver(srv).is_some() {
         weft_cluster_links::begin(srv).map_err(failed)?;
     }
+    weft_metrics::start(srv, &for_metrics).map_err(failed)?;
     threads::start_prepared(srv, listeners).map_err(failed)?;
     if let Some(log) = log {
         let position = weft_durability::aof::start::load_at_start(srv, log)?;

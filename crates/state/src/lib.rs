@@ -4,7 +4,7 @@
 //! `replication-driver`, `admin`, `io`) act on it.
 //!
 //! * [`server`] - [`Server`](server::Server), one per process, made of [`server_parts`] and the parts below
-//! * [`time`], [`configuration`], [`process_state`], [`statistics`] - the largest of them
+//! * [`time`] (with [`ticks`]), [`configuration`], [`process_state`], [`statistics`] - the largest of them
 //! * [`settings`], [`aof_policy`] - the configuration in the form that the fast path reads
 //! * [`conn`], [`session`] - a connection and its client; [`args`], [`ahead`], [`packed_requests`], [`held`],
 //!   [`held_back`]: the parts of a connection
@@ -77,6 +77,7 @@ pub mod stats;
 pub mod stop_state;
 pub mod texts;
 pub mod threads;
+pub mod ticks;
 pub mod time;
 pub mod tls;
 pub mod unauthenticated;

@@ -67,17 +67,32 @@ impl Listening {
 fn wishes(config: &Config) -> Vec<Wish> {
     let ports = [(Id::PORT, false), (Id::TLS_PORT, true)];
     let ports = ports.map(|(port, is_tls)| (config.int(port) as u16, is_tls));
-    let wish = |address: &Vec<u8>, port, is_tls| {
-        let text = String::from_utf8_lossy(address);
-        let (address, optional) = match text.strip_prefix('-') {
-            Some(rest) => (rest, true),
-            None => (&*text, false),
-        };
-        Wish { address: address.into(), port, is_tls, optional }
-    };
     let open = ports.into_iter().filter(|(port, _)| *port != 0);
     let addresses = config.list(Id::BIND);
     open.flat_map(|(port, is_tls)| addresses.iter().map(move |a| wish(a, port, is_tls))).collect()
+}
+
+fn wish(address: &[u8], port: u16, is_tls: bool) -> Wish {
+    let text = String::from_utf8_lossy(address);
+    let (address, optional) = match text.strip_prefix('-') {
+        Some(rest) => (rest, true),
+        None => (&*text, false),
+    };
+    Wish { address: address.into(), port, is_tls, optional }
+}
+
+/// Opens the sockets of `metrics-bind` and `metrics-port`; none with port 0.
+///
+/// # Errors
+/// The first socket that can't be opened.
+pub fn for_metrics(config: &Config) -> Result<Vec<Listener>, Failed> {
+    let port = config.int(Id::METRICS_PORT) as u16;
+    if port == 0 {
+        return Ok(Vec::new());
+    }
+    let wished = config.list(Id::METRICS_BIND).iter().map(|address| wish(address, port, false));
+    let open = open(wished.collect(), &[], config.int(Id::TCP_BACKLOG) as i32)?;
+    Ok(open.into_iter().map(|(_, listener)| listener).collect())
 }
 
 /// Opens the addresses `wished`; reuses sockets of `kept`.

@@ -197,9 +197,9 @@ impl Server {
                 http_seen_ms: AtomicI64::new(0),
             },
         };
-        // One for each slow-lane thread, then one for the loading thread and one for the thread that applies
-        // the primary's commands.
-        let slow_stats = (0..slow_lane::THREADS + 2).map(|_| ThreadStats::new(commands)).collect();
+        // One for each slow-lane thread, then one for the loading thread, one for the thread that applies the
+        // primary's commands, and one for the thread that serves metrics.
+        let slow_stats = (0..slow_lane::THREADS + 3).map(|_| ThreadStats::new(commands)).collect();
         let srv: &'static Server = Box::leak(Box::new(Server {
             ks,
             table,

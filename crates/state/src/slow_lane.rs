@@ -39,6 +39,8 @@ pub struct Job {
     pub cancel: Arc<AtomicBool>,
     /// The charge of the arguments' memory to the client.
     pub charge: Charge,
+    /// When it was queued ([`Server::mono_ms`](crate::server::Server::mono_ms)).
+    pub queued_ms: i64,
 }
 
 /// The result of a job, for the thread of its client.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64};
 /// Counters and their history.
 pub struct Statistics {
     pub totals: Totals,
-    /// Counters of the slow lane's threads, and of the threads that load files and apply a primary's writes.
+    /// Counters of the slow lane's threads, and of the threads that load files, apply a primary's writes, and serve metrics.
     pub slow_threads: Box<[ThreadStats]>,
     pub commandlog: CommandLog,
     pub latency: LatencyMonitor,

@@ -196,6 +196,8 @@ pub struct LoopStats {
     pub prefetched: Counter,
     /// Requests that found a shard busy.
     pub parked: Counter,
+    /// Replies that wait for the disk or for replicas now.
+    pub withheld: Counter,
 }
 
 /// Error replies of one thread.
@@ -220,6 +222,10 @@ pub struct LoadStats {
     /// Microseconds of CPU time, updated by the thread's cron.
     pub cpu_user_us: Counter,
     pub cpu_system_us: Counter,
+    /// The CPU on which the thread's cron ran last, plus one; 0: it has not run yet.
+    pub last_cpu: Counter,
+    /// Milliseconds for which jobs had waited when this thread of the slow lane began them.
+    pub queued_ms: Counter,
 }
 
 /// All counters of one thread.

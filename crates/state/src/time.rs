@@ -1,5 +1,6 @@
 //! The server's clocks: monotonic time, and Unix time that never goes back.
 
+use crate::ticks::Ticks;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,7 +12,7 @@ pub(crate) type HandClock = &'static (dyn Fn() -> i64 + Send + Sync);
 
 /// The server's clocks.
 pub struct Time {
-    pub clock: quanta::Clock,
+    pub clock: Ticks,
     first_tick: u64,
     timeline: Timeline,
     pub(crate) hand_clock: OnceLock<HandClock>,
@@ -20,7 +21,7 @@ pub struct Time {
 
 impl Default for Time {
     fn default() -> Time {
-        let clock = quanta::Clock::new();
+        let clock = Ticks::default();
         Time {
             first_tick: clock.raw(),
             clock,

@@ -3,14 +3,20 @@
 //! Each test runs on Valkey where the behaviour is the same, which proves that it expects what Valkey does, and on Weft
 //! with etcd. `cargo test --test nodes valkey` runs the first, `weft` the second.
 
+mod busy;
 mod clients;
+mod complete;
 mod failover;
 mod fence;
 mod load;
+mod marks;
+mod moves;
+mod outage;
 mod publish;
 mod replies;
 mod restart;
 mod store;
+mod tls;
 mod tools;
 
 /// Declares a test for each kind of node.

@@ -3,6 +3,7 @@
 use crate::load::Load;
 use crate::on_each;
 use std::collections::BTreeMap;
+use std::time::Duration;
 use weft_testkit::cluster::{Cluster, Kind, Settings};
 use weft_testkit::rng::Rng;
 use weft_tests::env_or;
@@ -56,38 +57,41 @@ fn everything_returns_after_a_restart(kind: Kind) {
     }
 }
 
-/// A machine that loses power takes etcd along.
+/// A machine that loses power takes etcd along. Everything starts again in any order: nodes that start before etcd wait for it.
 #[test]
 #[ignore = "long: cargo xtask test --all"]
 fn everything_returns_with_etcd() {
     let args = ["--appendonly", "yes", "--appendfsync", "always"];
     let settings = Settings::of(6).with(&args);
     let Some(mut cluster) = Cluster::formed(Kind::Weft, 3, settings) else { return };
+    let mut rng = Rng::new(env_or("CLUSTER_SEED", 1));
     let before = map(&cluster);
-    for round in 0..2 {
+    for round in 0..env_or("CLUSTER_RESTARTS", 3) {
         let load = Load::start(&cluster);
         cluster.wait_until("some writes", || load.acknowledged() > 200);
-        cluster.etcd.as_mut().expect("etcd").kill(0);
-        for node in &mut cluster.nodes {
-            node.kill();
+        // Number 6 is etcd.
+        let mut order: Vec<usize> = (0..7).collect();
+        rng.shuffle(&mut order);
+        for &i in &order {
+            match cluster.nodes.get_mut(i) {
+                Some(node) => node.kill(),
+                None => cluster.etcd.as_mut().expect("etcd").kill(0),
+            }
         }
-        // Nodes that start first wait for etcd.
-        let restart_etcd = |cluster: &mut Cluster| cluster.etcd.as_mut().expect("etcd").restart(0);
-        if round == 0 {
-            restart_etcd(&mut cluster);
-        }
-        for node in &mut cluster.nodes {
-            node.spawn();
-        }
-        if round == 1 {
-            restart_etcd(&mut cluster);
+        rng.shuffle(&mut order);
+        for &i in &order {
+            match cluster.nodes.get_mut(i) {
+                Some(node) => node.spawn(),
+                None => cluster.etcd.as_mut().expect("etcd").restart(0),
+            }
+            std::thread::sleep(Duration::from_millis(rng.below(200) as u64));
         }
         for node in &mut cluster.nodes {
             node.wait_until_up();
         }
         cluster.settle();
         let outcome = load.finish();
-        println!("round {round}: {outcome:?}");
+        println!("round {round}, {order:?}: {outcome:?}");
         assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
         assert_eq!(map(&cluster), before, "round {round}");
     }

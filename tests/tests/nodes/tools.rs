@@ -296,7 +296,8 @@ fn fix_after_a_kill_in_setslot(kind: Kind) {
         check(&cluster, &cli, 2);
         for i in 0..10 {
             let key = key_in(slot, &format!("fix:{i}"));
-            assert_eq!(session.until_done(&key, &["GET", &key]).text(), "v", "{step}");
+            let value = session.until_done(&key, &["GET", &key]);
+            assert_eq!(value.bytes(), Some(&b"v"[..]), "{step}: {key}\n{}", fixed.text);
         }
         assert_eq!(count(&cluster), KEYS + 10 * (n + 1), "{step}: keys are there once");
     }

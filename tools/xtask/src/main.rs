@@ -6,8 +6,10 @@
 //! | `words [FOLDER]`, `words --changed` | lists the words that are not plain, in a folder or on changed lines |
 //! | `check` | formatting, tidy, clippy, unit tests and documentation, each with its seconds |
 //! | `test [--all] [ARGUMENTS]` | `cargo test --workspace ARGUMENTS`. `--all` runs the long tests, too |
+//! | `dist [--static] [--deb]` | release files in `target/dist/`: an archive, a Debian package, checksums |
 //! | `instructions` | counts the instructions of requests and compares them with the tree's file |
 
+mod dist;
 mod instructions;
 mod steps;
 mod tidy;
@@ -42,6 +44,16 @@ fn main() -> ExitCode {
             }
             result(steps::test(&root, all, &rest))
         }
+        Some("dist") => match dist::Wanted::parse(args) {
+            Ok(wanted) => match dist::make(&root, wanted) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(why) => {
+                    eprintln!("{why}");
+                    ExitCode::FAILURE
+                }
+            },
+            Err(option) => wrong(&format!("unknown option {option:?}")),
+        },
         Some("instructions") => instructions(&root, args),
         Some(other) => wrong(&format!("unknown task {other:?}")),
         None => wrong("no task"),
@@ -56,7 +68,7 @@ fn wrong(why: &str) -> ExitCode {
     eprintln!("{why}");
     eprintln!(
         "usage: cargo xtask tidy [--update] | words [FOLDER | --changed] | check | \
-         test [--all] [ARGUMENTS] | instructions [--write REASON]"
+         test [--all] [ARGUMENTS] | dist [--static] [--deb] | instructions [--write REASON]"
     );
     ExitCode::from(2)
 }

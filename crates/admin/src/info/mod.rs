@@ -57,6 +57,29 @@ pub fn prepare(core: &mut Core, held: &mut Held<'_>, lane: Lane, selection: &Sel
 /// The reply of INFO for `selection`. O(threads x commands) with the sections on commands.
 /// `held`: the locks that INFO holds. It may read a few keys under them.
 pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> String {
+    render_as(core, held, selection, Reader::Client)
+}
+
+/// As [`render`], for a thread that serves no client and must not disturb those that do: it reads no keys, waits for no
+/// thread, and reads nothing from the effect log. So the positions in the replication stream may be some milliseconds
+/// old.
+pub fn observe(core: &mut Core, selection: &Selection) -> String {
+    render_as(core, &mut Held::Aside, selection, Reader::Observer)
+}
+
+/// For whom INFO is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Client,
+    Observer,
+}
+
+fn render_as(
+    core: &mut Core,
+    held: &mut Held<'_>,
+    selection: &Selection,
+    reader: Reader,
+) -> String {
     let mut text = Text::default();
     for section in selection.sections() {
         text.section(section.title());
@@ -66,7 +89,7 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
             Section::Memory => memory::write(core, &mut text),
             Section::Persistence => persistence::write_persistence(core, &mut text),
             Section::Stats => activity::write_stats(core, &mut text),
-            Section::Replication => replication::write(core, &mut text),
+            Section::Replication => replication::write(core, reader, &mut text),
             Section::Cpu => activity::write_cpu(core, &mut text),
             Section::Threads => threads::write(core, &mut text),
             // There are no modules, so the section has a title only.
@@ -80,14 +103,24 @@ pub fn render(core: &mut Core, held: &mut Held<'_>, selection: &Selection) -> St
                 "engines_total_used_memory",
                 "engines_total_memory_overhead",
             ]),
-            Section::Cluster => {
-                let is_enabled = core.srv.nodes.cluster.is_enabled();
-                text.field("cluster_enabled", u8::from(is_enabled));
-            }
+            Section::Cluster => write_cluster(core, &mut text),
             Section::Keyspace => keyspace::write(core, held, &mut text),
         }
     }
     text.into_string()
+}
+
+fn write_cluster(core: &Core, text: &mut Text) {
+    text.field("cluster_enabled", u8::from(core.srv.nodes.cluster.is_enabled()));
+    let Some(driver) = weft_cluster_driver::driver(core.srv) else { return };
+    let status = driver.status();
+    let listed: Vec<&str> = status.listed.iter().map(|id| id.as_str()).collect();
+    text.field("weft_store_status", if status.store_is_failing { "failing" } else { "ok" });
+    text.field("weft_lease_ms", status.lease_ms);
+    text.field("weft_acknowledge_ms", status.acknowledges_ms);
+    text.field("weft_listed_replicas", listed.join(","));
+    text.field("weft_unconfirmed_bytes", status.unconfirmed_bytes);
+    text.field("weft_closed_without_reply", status.closed_clients);
 }
 
 fn write_tls(core: &Core, text: &mut Text) {

@@ -1,5 +1,6 @@
 //! INFO replication: the state machine's view of replicas and of our primary.
 
+use crate::info::Reader;
 use crate::info::text::Text;
 use std::sync::atomic::Ordering;
 use weft_config::Id;
@@ -17,7 +18,7 @@ struct Own {
     announced: bool,
 }
 
-pub fn write(core: &mut Core, text: &mut Text) {
+pub fn write(core: &mut Core, reader: Reader, text: &mut Text) {
     let srv = core.srv;
     // Lock order: the configuration before the state machine. No thread waits for the configuration
     // while it holds the state machine.
@@ -28,7 +29,10 @@ pub fn write(core: &mut Core, text: &mut Text) {
         announced: config.bool(Id::REPLICA_ANNOUNCED),
     };
     drop(config);
-    let state = hub(srv).up_to_date(srv);
+    let state = match reader {
+        Reader::Client => hub(srv).up_to_date(srv),
+        Reader::Observer => hub(srv).lock(),
+    };
     let now = u64::try_from(srv.mono_ms()).unwrap_or(0);
     match state.node.follower() {
         None => text.field("role", "master"),

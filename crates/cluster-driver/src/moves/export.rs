@@ -15,8 +15,9 @@ use weft_keyspace::{Db, ExecContext, ShardSet, SlowLaneThread, shard_of};
 use weft_process::{log_notice, log_warning};
 use weft_transfer::migrate::Link;
 
-/// Requests whose replies are not read yet: unread replies must fit the sockets' buffers.
-const WINDOW: usize = 256;
+/// Requests whose replies are not read yet: unread replies must fit the sockets' buffers. A target with a quorum replies after
+/// its replica, so more of them are sent meanwhile.
+const WINDOW: usize = 1024;
 /// Keys, and bytes of their values, that are read under one hold.
 const STEP_KEYS: usize = 64;
 const STEP_BYTES: usize = 64 << 10;
@@ -24,8 +25,8 @@ const STEP_BYTES: usize = 64 << 10;
 const CLOSE: usize = 128;
 /// Or after so many rounds: writers are faster than the move.
 const ROUNDS: usize = 50;
-/// Pause between two rounds.
-const PAUSE: Duration = Duration::from_millis(2);
+/// Pause between two rounds, and between two looks at the state of a move whose slots are suspended.
+const PAUSE: Duration = Duration::from_millis(1);
 
 type Failure = String;
 
@@ -44,18 +45,33 @@ pub fn run(driver: Shared, view: CopyView) {
         state: "connecting",
         message: String::new(),
     });
+    let begin = Instant::now();
     let result = Export::open(driver, view).and_then(Export::copy);
-    let (state, message) = match result {
-        Ok(()) => ("success", String::new()),
-        Err(text) if driver.view_of(id).is_none() => ("canceled", text),
-        Err(text) => ("failed", text),
+    let (state, message) = match &result {
+        Ok(_) => ("success", String::new()),
+        Err(text) if driver.view_of(id).is_none() => ("canceled", text.clone()),
+        Err(text) => ("failed", text.clone()),
     };
     driver.pass(|event| event.node.copy_failed(event.now, id, event.out));
     driver.moves().records.note(&id, driver.srv, state, &message);
-    match state {
-        "success" => log_notice!("Cluster: slot migration {id} succeeded"),
-        _ => log_warning!("Cluster: slot migration {id} {state}: {message}"),
+    match result {
+        Ok(Sent { keys, changed, held }) => log_notice!(
+            "Cluster: slot migration {id} succeeded in {:.2} s: {keys} keys and {changed} changes sent, writes held for {:.1} ms",
+            begin.elapsed().as_secs_f64(),
+            held.as_secs_f64() * 1e3
+        ),
+        Err(_) => log_warning!("Cluster: slot migration {id} {state}: {message}"),
     }
+}
+
+/// The figures of a move that has succeeded.
+#[derive(Debug, Default)]
+struct Sent {
+    keys: usize,
+    /// Keys that were sent again.
+    changed: usize,
+    /// How long the slots were suspended.
+    held: Duration,
 }
 
 /// A key as it is sent; without a payload: it doesn't exist.
@@ -73,6 +89,9 @@ struct Export {
     /// Requests without a reply yet.
     sent: usize,
     db: usize,
+    /// Since when the slots are suspended.
+    suspended: Option<Instant>,
+    total: Sent,
     hand: SlowLaneThread<'static>,
     context: ExecContext,
 }
@@ -91,7 +110,9 @@ impl Export {
             .map_err(|e| format!("Can't connect to the target: {e}"))?;
         let slots = view.slots.iter().collect();
         let (hand, context) = (driver.srv.hand(), ExecContext::new(driver.srv.now_ms(), 0));
-        let mut export = Export { driver, view, slots, link, sent: 0, db: 0, hand, context };
+        let (suspended, total) = (None, Sent::default());
+        let mut export =
+            Export { driver, view, slots, link, sent: 0, db: 0, suspended, total, hand, context };
         if !password.is_empty() {
             match user.is_empty() {
                 true => export.send(&[b"AUTH", password.as_bytes()])?,
@@ -101,22 +122,16 @@ impl Export {
         Ok(export)
     }
 
-    fn copy(mut self) -> Result<(), Failure> {
-        let slots = self.slots.clone();
-        let srv = self.driver.srv;
-        for slot in &slots {
-            let guard = self.hand.hold(&mut self.context, &ShardSet::one(shard_of(*slot)));
-            srv.ks.begin_moving(&guard, *slot);
+    fn copy(mut self) -> Result<Sent, Failure> {
+        let result = self.copy_slots();
+        for slot in self.slots.clone() {
+            let guard = self.hand.hold(&mut self.context, &ShardSet::one(shard_of(slot)));
+            self.driver.srv.ks.end_moving(&guard, slot);
         }
-        let result = self.copy_recorded();
-        for slot in &slots {
-            let guard = self.hand.hold(&mut self.context, &ShardSet::one(shard_of(*slot)));
-            srv.ks.end_moving(&guard, *slot);
-        }
-        result
+        result.map(|()| self.total)
     }
 
-    fn copy_recorded(&mut self) -> Result<(), Failure> {
+    fn copy_slots(&mut self) -> Result<(), Failure> {
         let id = self.view.id;
         let name = id.as_str().as_bytes().to_vec();
         self.send(&[b"CLUSTER", b"SYNCSLOTS", b"IMPORT", &name])?;
@@ -141,7 +156,9 @@ impl Export {
         self.settle()?;
         self.check_unchanged()?;
         self.driver.pass(|event| event.node.copied(event.now, id, event.out));
-        self.await_outcome()
+        let result = self.await_outcome();
+        self.total.held = self.suspended.map(|since| since.elapsed()).unwrap_or_default();
+        result
     }
 
     fn note(&self, state: &'static str) {
@@ -157,14 +174,13 @@ impl Export {
     fn follow_until_drained(&mut self) -> Result<(), Failure> {
         let limit = self.driver.srv.config().int(Id::CLUSTER_MANUAL_FAILOVER_TIMEOUT);
         let limit = Duration::from_millis(u64::try_from(limit).unwrap_or(0));
-        let mut suspended: Option<Instant> = None;
         loop {
             let view = self.check()?;
             if view.phase == CopyPhase::Final {
-                if suspended.is_none() {
+                if self.suspended.is_none() {
                     self.note("failover-paused");
                 }
-                let since = *suspended.get_or_insert_with(Instant::now);
+                let since = *self.suspended.get_or_insert_with(Instant::now);
                 if view.is_drained {
                     return Ok(());
                 }
@@ -208,9 +224,12 @@ impl Export {
         }
     }
 
-    /// Sends all keys of a slot.
+    /// Sends all keys of a slot. From here on its changes are recorded: earlier ones are in the values that are read now.
     fn send_slot(&mut self, slot: Slot) -> Result<(), Failure> {
         let ks = &self.driver.srv.ks;
+        let guard = self.hand.hold(&mut self.context, &ShardSet::one(shard_of(slot)));
+        ks.begin_moving(&guard, slot);
+        drop(guard);
         for db in 0..ks.databases() {
             if ks.slot_len(slot, db) == 0 {
                 continue;
@@ -218,6 +237,7 @@ impl Export {
             let mut cursor = 0;
             loop {
                 let items = self.read_step(slot, db, &mut cursor);
+                self.total.keys += items.len();
                 self.send_items(&items)?;
                 if cursor == 0 {
                     break;
@@ -235,7 +255,7 @@ impl Export {
         let (mut items, mut bytes) = (Vec::new(), 0);
         while items.len() < STEP_KEYS && bytes < STEP_BYTES {
             *cursor = keys.scan_slot(slot, *cursor, |record| {
-                let payload = weft_transfer::payload(&record);
+                let payload = weft_transfer::uncompressed_payload(&record);
                 bytes += payload.len();
                 let value = Some((record.expiry(), payload));
                 items.push(Item { db, name: record.key().into(), value });
@@ -259,6 +279,7 @@ impl Export {
             }
         }
         self.settle()?;
+        self.total.changed += all;
         Ok(all)
     }
 
@@ -286,7 +307,8 @@ impl Export {
             let key = keys.key(&name);
             let is_gone = keys.is_expired(&key);
             let record = keys.peek(&key).filter(|_| !is_gone);
-            let value = record.map(|record| (record.expiry(), weft_transfer::payload(&record)));
+            let value = record
+                .map(|record| (record.expiry(), weft_transfer::uncompressed_payload(&record)));
             items.push(Item { db, name, value });
         }
         Ok(items)
@@ -313,7 +335,7 @@ impl Export {
 
     fn send(&mut self, words: &[&[u8]]) -> Result<(), Failure> {
         if self.sent >= WINDOW {
-            self.settle()?;
+            self.read_answers(WINDOW / 2)?;
         }
         self.link.send(words).map_err(|e| format!("Can't write to the target: {e}"))?;
         self.sent += 1;
@@ -325,8 +347,13 @@ impl Export {
         if self.sent == 0 {
             return Ok(());
         }
+        self.read_answers(0)
+    }
+
+    /// Reads replies until so many requests are left without one.
+    fn read_answers(&mut self, left: usize) -> Result<(), Failure> {
         self.link.flush().map_err(|e| format!("Can't write to the target: {e}"))?;
-        while self.sent > 0 {
+        while self.sent > left {
             let answer =
                 self.link.answer().map_err(|e| format!("The target does not answer: {e}"))?;
             self.sent -= 1;

@@ -100,7 +100,7 @@ impl Driver {
             if since.elapsed() > timeout {
                 return Err("ERR This node knows no such move".to_string());
             }
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }

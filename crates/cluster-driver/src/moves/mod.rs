@@ -63,7 +63,7 @@ impl Driver {
         views.into_iter().find(|view| view.id == id)
     }
 
-    /// Begins and ends the tasks that the machine's state needs. Only weft-cluster calls it.
+    /// Begins and ends the tasks that the machine's state needs. Only weft-duty calls it.
     pub(crate) fn follow_moves(&'static self) {
         let (views, cleanings) = {
             let machine = self.machine();
@@ -143,7 +143,7 @@ impl Driver {
                 false => _ = moves.cleanings.remove(&id),
             }
             drop(moves);
-            driver.changed.notify_all();
+            driver.queued.notify_one();
         });
         if let Err(e) = started {
             log_warning!("Can't start a thread to delete the keys of moved slots: {e}");

@@ -110,7 +110,8 @@ impl Scene<'_> {
             [word] if is_one_of(word, &["takeover"]) => FailoverMode::Takeover,
             _ => return Err(Refusal::Syntax),
         };
-        match self.myself.is_primary() {
+        // With a store, a primary that has restarted may not lead yet.
+        match self.myself.is_primary() && mode != FailoverMode::Takeover {
             true => Err(refusal("You should send CLUSTER FAILOVER to a replica")),
             false => Ok(mode),
         }

@@ -5,7 +5,7 @@ use super::{Facts, Scene};
 use crate::change::{Change, Edit};
 use crate::id::NodeId;
 use crate::map::Map;
-use crate::node::NodeRequest;
+use crate::node::{Direction, Mark, NodeRequest};
 use crate::refusal::{Refusal, refusal};
 use crate::request::{Request, Verb};
 use crate::slots::{Slot, SlotSet};
@@ -14,8 +14,6 @@ use std::net::IpAddr;
 /// The requests of a command. Its parts are done in this order.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Marks of slots that move, which this node keeps to itself as in Valkey.
-    pub marks: Vec<Edit>,
     /// Requests of which each one waits for the one before it.
     pub requests: Vec<NodeRequest>,
     /// Meet the node at this address.
@@ -38,13 +36,7 @@ pub fn plan(
         Verb::DelSlots => Ok(scene.plan_of(scene.del_slots(args)?)),
         Verb::DelSlotsRange => Ok(scene.plan_of(scene.del_slots_range(args)?)),
         Verb::FlushSlots => Ok(scene.plan_of(scene.flush_slots()?)),
-        Verb::SetSlot => {
-            let plan = scene.plan_of(scene.set_slot(args)?);
-            if args.get(2).is_some_and(|id| *id != me.as_str().as_bytes()) {
-                scene.refuse_free_slots(&plan)?;
-            }
-            Ok(plan)
-        }
+        Verb::SetSlot => Ok(scene.plan_of(scene.set_slot(args)?)),
         Verb::MigrateSlots => {
             let copy = |(slots, to)| NodeRequest::CopySlots { slots: Box::new(slots), to };
             let requests = scene.migrations(args)?.into_iter().map(copy).collect();
@@ -83,8 +75,8 @@ impl Scene<'_> {
             ));
         }
         let slots = Box::new(self.map.slots_of(self.myself.id));
-        let marks = change.edits.into_iter().filter(is_mark).collect();
-        let mut plan = Plan { marks, ..Plan::default() };
+        // The marks go with the slots and with the shard.
+        let mut plan = Plan::default();
         if self.myself.is_primary() && !slots.is_empty() {
             plan.requests.push(NodeRequest::DeleteSlots(slots));
         }
@@ -97,6 +89,7 @@ impl Scene<'_> {
     /// The plan that has the effect of a change of slots.
     fn plan_of(&self, change: Change) -> Plan {
         let mut plan = Plan::default();
+        let mut marks = Vec::new();
         for edit in change.edits {
             match edit {
                 Edit::SetOwner { slots, owner: None } => {
@@ -104,10 +97,11 @@ impl Scene<'_> {
                 }
                 Edit::SetOwner { slots, owner: Some(to) } => {
                     let owner = |slot| self.map.owner(slot).map(|node| node.id);
-                    let free: SlotSet =
-                        slots.iter().filter(|slot| owner(*slot).is_none()).collect();
-                    let others = |slot: &Slot| owner(*slot).is_some_and(|owner| owner != to);
-                    let others: SlotSet = slots.iter().filter(others).collect();
+                    // Only this node can take a free slot for itself.
+                    let is_free = |slot: &Slot| owner(*slot).is_none() && to == self.myself.id;
+                    let is_other = |slot: &Slot| owner(*slot) != Some(to) && !is_free(slot);
+                    let free: SlotSet = slots.iter().filter(is_free).collect();
+                    let others: SlotSet = slots.iter().filter(is_other).collect();
                     if !free.is_empty() {
                         plan.requests.push(NodeRequest::AddSlots(Box::new(free)));
                     }
@@ -119,25 +113,20 @@ impl Scene<'_> {
                         });
                     }
                 }
-                edit if is_mark(&edit) => plan.marks.push(edit),
+                Edit::SetMigrating { slot, to, .. } => {
+                    marks.push(Mark { slot, direction: Direction::Migrating, other: to });
+                }
+                Edit::SetImporting { slot, from, .. } => {
+                    marks.push(Mark { slot, direction: Direction::Importing, other: from });
+                }
                 // Epochs are revisions of the store.
                 _ => {}
             }
         }
+        // Last: a change of owners that fails leaves the marks.
+        if !marks.is_empty() {
+            plan.requests.push(NodeRequest::Mark(marks));
+        }
         plan
     }
-
-    /// SETSLOT NODE for a slot without an owner, to another node: only that node can take it.
-    fn refuse_free_slots(&self, plan: &Plan) -> Result<(), Refusal> {
-        match plan.requests.iter().any(|request| matches!(request, NodeRequest::AddSlots(_))) {
-            true => Err(refusal(
-                "The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it",
-            )),
-            false => Ok(()),
-        }
-    }
-}
-
-fn is_mark(edit: &Edit) -> bool {
-    matches!(edit, Edit::SetMigrating { .. } | Edit::SetImporting { .. })
 }

@@ -26,6 +26,13 @@ impl fmt::Debug for Member {
     }
 }
 
+/// A primary of the past. No other one had the same epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Led {
+    pub incarnation: u64,
+    pub epoch: Revision,
+}
+
 /// A lease of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub i64);
@@ -136,6 +143,7 @@ pub enum Action {
     /// Answer the primary: this node will not try a promotion for `cluster-node-timeout`.
     Promise {
         to: NodeId,
+        epoch: Revision,
         ask: OpId,
     },
     /// [`super::Node::map`] has changed. The driver reads it when it needs it.

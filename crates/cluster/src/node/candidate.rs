@@ -6,7 +6,7 @@
 //! its candidacy on, a candidate follows no primary: a promotion that is on its way must find the data
 //! as they were.
 
-use super::action::{Action, Member, Ms, Transaction, Write};
+use super::action::{Action, Led, Member, Ms, Transaction, Write};
 use super::layout::{Candidacy, Key};
 use super::parts::Forced;
 use super::proposals::Purpose;
@@ -85,8 +85,9 @@ impl Node {
             .waits_since
             .is_some_and(|since| now >= since + 2 * self.settings.timeout);
         let is_alone = shard.value.list.is_empty();
+        let led = Led { incarnation: shard.value.primary.incarnation, epoch: shard.epoch };
         let is_complete = shard.value.quorum == 0
-            || self.data.durable == Some(shard.value.primary.incarnation)
+            || self.data.durable == Some(led)
             || self.data.durable.is_some() && planted::is(Fault::DurableForgotten);
         let is_forced = self.forced(now, shard).is_some_and(|forced| forced.unlisted);
         is_forced || is_complete && (is_alone || waited)

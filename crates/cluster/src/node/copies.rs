@@ -19,7 +19,8 @@ use super::parts::{Copies, Waiting};
 use super::proposals::Purpose;
 use super::requests::{Step, commit, refuse};
 use super::state::State;
-use crate::id::NodeId;
+use crate::id::{NodeId, ShardId};
+use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
 
 /// A move of keys from or to this shard that may still succeed, and that this process takes part in.
@@ -55,7 +56,18 @@ impl State {
         from.epoch == copy.from_epoch
             && to.epoch == copy.to_epoch
             && self.island(from.value.island) == self.island(to.value.island)
-            && owned.is_some_and(|owned| of.slots.iter().all(|slot| owned.contains(slot)))
+            && owned.is_some_and(|owned| owned.contains_all(&of.slots))
+    }
+
+    /// Whether the primary of shard `mine` must delete the keys of a move.
+    fn is_due(&self, mine: ShardId, of: &HandoverValue, copy: Copying) -> bool {
+        match copy.phase {
+            CopyPhase::Moved => of.from == mine,
+            CopyPhase::Failed => of.to == Some(mine),
+            CopyPhase::Copying | CopyPhase::Final => {
+                of.to == Some(mine) && !self.shards.contains_key(&of.from)
+            }
+        }
     }
 }
 
@@ -102,24 +114,22 @@ impl Node {
     /// Keys that this primary must delete. Report [`Node::cleaned`] when it is done.
     pub fn cleanings(&self) -> Vec<Cleaning> {
         let (Some(state), Some((mine, _))) = (&self.state, self.led()) else { return Vec::new() };
-        let is_due = |of: &HandoverValue, copy: Copying| match copy.phase {
-            CopyPhase::Moved => of.from == mine,
-            CopyPhase::Failed => of.to == Some(mine),
-            CopyPhase::Copying | CopyPhase::Final => {
-                of.to == Some(mine) && !state.shards.contains_key(&of.from)
-            }
-        };
-        let due = state.copies().filter(|(_, of, copy)| is_due(of, *copy));
+        let due = state.copies().filter(|(_, of, copy)| state.is_due(mine, of, *copy));
         due.map(|(id, of, _)| Cleaning { id, slots: of.slots.clone() }).collect()
     }
 
-    /// Slots of a cleaning that this shard doesn't own. No change of ownership commits before [`Node::cleaned`].
+    /// Slots of a cleaning that this shard doesn't own. No change of ownership commits before [`Node::cleaned`]. It is asked for
+    /// each few keys.
     pub fn may_clean(&self, id: HandoverId) -> Option<SlotSet> {
-        let due = self.cleanings().into_iter().find(|due| due.id == id)?;
         let (state, (mine, _)) = (self.state.as_ref()?, self.led()?);
-        let owned = state.slots_of(mine);
-        let is_foreign = |slot: &u16| owned.is_none_or(|owned| !owned.contains(*slot));
-        Some(due.slots.iter().filter(is_foreign).collect())
+        let of = state.handovers.get(&id)?;
+        if !state.is_due(mine, of, of.copy?) {
+            return None;
+        }
+        Some(match state.slots_of(mine) {
+            Some(owned) => of.slots.without(owned),
+            None => of.slots.clone(),
+        })
     }
 
     /// The target has nearly everything: the slots may be suspended.
@@ -195,6 +205,9 @@ impl Node {
         if state.handovers.values().any(overlaps) {
             return refuse("ERR I am already migrating some of these slots");
         }
+        if state.has_mark(mine, slots) || state.has_mark(to, slots) {
+            return refuse("ERR Slots are being manually migrated");
+        }
         let island = state.island(shard.value.island);
         if to == mine || state.island(target.value.island) != island {
             return refuse("ERR Target node can not be this node.");
@@ -219,6 +232,8 @@ impl Node {
             Key::Shard(mine),
             Key::Shard(to),
             Key::Island(island),
+            Key::Marks(mine),
+            Key::Marks(to),
         ];
         Ok(commit(state, &compared, writes))
     }
@@ -240,6 +255,7 @@ impl Node {
             if is_possible || !self.may_propose(now) {
                 continue;
             }
+            let is_valid = is_valid || planted::is(Fault::MovedAfterFailover);
             let fails = !is_valid || self.copies.failed.contains(&id);
             let is_quiet = self.moving.get(&id).is_some_and(|moving| moving.drain.done);
             match copy.phase {
@@ -286,7 +302,7 @@ impl Node {
         };
         let island = state.island(shard.value.island);
         let keys = [Key::Handover(id), Key::Shard(mine), Key::Shard(to), Key::Island(island)];
-        let compares = keys.iter().map(|key| state.compare(*key)).collect();
+        let mut compares: Vec<_> = keys.iter().map(|key| state.compare(*key)).collect();
         let mut owners = state.owners(island);
         let own = owners.entry(mine).or_default();
         of.slots.iter().for_each(|slot| _ = own.remove(slot));
@@ -295,10 +311,11 @@ impl Node {
         let moved = Some(Copying { phase: CopyPhase::Moved, ..copy });
         let value = HandoverValue { copy: moved, ..of.clone() };
         let put = |key, value| Write::Put { key, value, lease: None };
-        let writes = vec![
+        let mut writes = vec![
             put(Key::Handover(id), value.encode()),
             put(Key::Island(island), IslandValue::Slots(owners).encode()),
         ];
+        state.end_marks(&of.slots, Some(mine), Some(to), &mut compares, &mut writes);
         self.propose(now, Purpose::Slots(id), Transaction { compares, writes });
     }
 }

@@ -71,7 +71,7 @@ impl Node {
         let (Some(state), Some((id, _))) = (&self.state, self.led()) else { return none() };
         let yields = self.yielding.as_ref().is_some_and(|yielding| yielding.drain.is_some())
             || self.proposals.is_possible(|purpose| *purpose == Purpose::Failover);
-        if yields {
+        if yields && !planted::is(Fault::ServesWhileYielding) {
             return none();
         }
         let mut serve = state.slots_of(id).cloned().unwrap_or_default();
@@ -167,6 +167,7 @@ impl Node {
             }
             let value = IslandValue::Slots(owners).encode();
             writes.push(Write::Put { key: Key::Island(island), value, lease: None });
+            state.end_marks(&gone, Some(mine), handover.to, &mut compares, &mut writes);
         }
         self.propose(now, Purpose::Slots(id), Transaction { compares, writes });
     }

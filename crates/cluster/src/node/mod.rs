@@ -12,7 +12,10 @@
 //! | [`primary`] | the list of replicas, and which writes are confirmed |
 //! | [`candidate`] | promotion |
 //! | [`handover`] | slots and the role go to another node |
+//! | [`marks`] | slots whose keys go to another node one by one |
 //! | [`copies`] | slots go to another node with their keys |
+//! | [`migration`] | a replica moves to a shard without replicas |
+//! | [`cleanup`] | keys that nothing refers to |
 //! | [`outage`] | the primary continues without the store |
 //! | [`request`], [`requests`] | commands of operators |
 //! | [`parts`] | the data of a node for these tasks |
@@ -20,10 +23,13 @@
 
 pub mod action;
 mod candidate;
+mod cleanup;
 mod copies;
 mod handover;
 pub mod layout;
 mod lease;
+mod marks;
+mod migration;
 mod outage;
 mod parts;
 mod primary;
@@ -37,11 +43,11 @@ mod sim;
 mod state;
 
 pub use action::{
-    Action, DrainId, Duty, LeaseId, Member, Ms, OpId, Operation, Outcome, RequestId, Revision,
+    Action, DrainId, Duty, LeaseId, Led, Member, Ms, OpId, Operation, Outcome, RequestId, Revision,
     Transaction, Write,
 };
 pub use copies::{Cleaning, CopyView};
-pub use request::{FailoverMode, NodeRequest};
+pub use request::{Direction, FailoverMode, Mark, NodeRequest};
 pub use settings::Settings;
 pub use state::{Change, Entry};
 
@@ -74,8 +80,8 @@ enum Watch {
 struct Data {
     /// They are a state that a primary had, not a part of one.
     whole: bool,
-    /// They have every write that this incarnation of this node confirmed.
-    durable: Option<u64>,
+    /// They have every write that this primary, an earlier process of this node, confirmed.
+    durable: Option<Led>,
     offset: u64,
 }
 
@@ -127,6 +133,8 @@ pub struct Node {
     operations: u64,
     drains: u64,
     data: Data,
+    /// The shard whose data they are.
+    shard: Option<ShardId>,
     /// When the primary was last heard.
     heard: Ms,
     replicas: BTreeMap<Member, Replica>,
@@ -136,6 +144,9 @@ pub struct Node {
     copies: Copies,
     candidate: Candidate,
     promises: Promises,
+    orphans: migration::Orphans,
+    /// When this node last looked for keys to remove.
+    cleaned: Ms,
     requests: Vec<Waiting>,
     shown: Shown,
     /// Transactions of the present event.
@@ -159,6 +170,7 @@ impl Node {
             operations: 0,
             drains: 0,
             data: Data::default(),
+            shard: None,
             heard: now,
             replicas: BTreeMap::new(),
             leader: None,
@@ -167,6 +179,8 @@ impl Node {
             copies: Copies::default(),
             candidate: Candidate::default(),
             promises: Promises::default(),
+            orphans: migration::Orphans::default(),
+            cleaned: now,
             requests: Vec::new(),
             shown: Shown::default(),
             outbox: Vec::new(),
@@ -182,6 +196,11 @@ impl Node {
     /// The length of a lease.
     pub fn timeout(&self) -> Ms {
         self.settings.timeout
+    }
+
+    /// Until when this node's lease is certainly valid; 0: it has none.
+    pub fn lease_until(&self) -> Ms {
+        if self.holds_key() { self.lease.valid_until() } else { 0 }
     }
 
     /// Whether the store has a line of this node.
@@ -340,9 +359,9 @@ impl Node {
     // ---- replication
 
     /// This node's data: loaded, received or written up to this offset of the stream.
-    /// `durable`: the incarnation that led last with these files, if they have every write that it
+    /// `durable`: the primary that led last with these files, if they have every write that it
     /// confirmed, and if no other process can have written to them.
-    pub fn data_at(&mut self, now: Ms, offset: u64, durable: Option<u64>, out: &mut Vec<Action>) {
+    pub fn data_at(&mut self, now: Ms, offset: u64, durable: Option<Led>, out: &mut Vec<Action>) {
         self.data = Data { whole: true, durable, offset };
         self.settle(now, out);
     }
@@ -383,7 +402,7 @@ impl Node {
     /// Sends a transaction after all actions of this event: what it ends has ended by then.
     fn propose(&mut self, now: Ms, purpose: Purpose, mut of: Transaction) {
         let op = self.next_op();
-        if purpose != Purpose::LeaseKey {
+        if purpose != Purpose::LeaseKey && !planted::is(Fault::OwnKeyNotCompared) {
             // Rewriting this key makes the transaction impossible.
             let state = self.state.as_ref().expect("decided on a state");
             of.compares.push(state.compare(Key::Lease(self.me.node)));
@@ -453,6 +472,8 @@ impl Node {
                 self.keep_line(now);
                 self.lead(now);
                 self.run_candidate(now, out);
+                self.migrate(now, out);
+                self.clean_up(now);
             }
             self.ask_promises(now, out);
         }
@@ -463,6 +484,15 @@ impl Node {
 
     /// Begins and ends the tasks of a role.
     fn follow_role(&mut self, now: Ms) {
+        let shard = self.state.as_ref().and_then(|state| state.shard_of(self.me.node));
+        let shard = shard.map(|(id, _)| id).or(self.shard);
+        // A replica of another shard has no data of it yet.
+        if self.shard.is_some_and(|before| Some(before) != shard)
+            && matches!(self.role(), Role::Follows { .. })
+        {
+            self.data = Data::default();
+        }
+        self.shard = shard;
         match self.role() {
             Role::Leads { epoch, .. } => {
                 if self.leader.as_ref().is_none_or(|leader| leader.epoch != epoch) {
@@ -501,7 +531,12 @@ impl Node {
                 Purpose::Promotion => promotes,
                 // The primary proposes what it wants by now.
                 Purpose::List(_) | Purpose::LeaseKey => false,
-                Purpose::Line | Purpose::Slots(_) | Purpose::Failover | Purpose::Withdrawal => true,
+                Purpose::Migration | Purpose::CleanUp => false,
+                Purpose::Line
+                | Purpose::Slots(_)
+                | Purpose::Failover
+                | Purpose::Withdrawal
+                | Purpose::Marks => true,
                 // The client of another one has got an error.
                 Purpose::Request(id) => requested.contains(id),
             },
@@ -609,10 +644,7 @@ impl Node {
         match self.role() {
             // Nothing else may lead to this: data that are lost are never served.
             Role::Leads { .. } if !self.data.whole => 0,
-            Role::Leads { .. } => {
-                let leased = if self.holds_key() { self.lease.valid_until() } else { 0 };
-                leased.max(self.promised_deadline(now))
-            }
+            Role::Leads { .. } => self.lease_until().max(self.promised_deadline(now)),
             Role::None | Role::Restarted { .. } | Role::Follows { .. } => 0,
         }
     }

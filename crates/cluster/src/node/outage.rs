@@ -24,9 +24,10 @@ impl Node {
             Role::Follows { primary, epoch, .. } => primary.node == from && epoch == of,
             Role::None | Role::Leads { .. } | Role::Restarted { .. } => false,
         };
-        if follows && !self.is_candidate() {
+        let is_candidate = self.is_candidate() && !planted::is(Fault::CandidatePromises);
+        if follows && !is_candidate {
             self.promises.until = self.promises.until.max(now + self.settings.timeout);
-            out.push(Action::Promise { to: from, ask });
+            out.push(Action::Promise { to: from, epoch: of, ask });
         }
     }
 
@@ -35,6 +36,7 @@ impl Node {
         if let Some((asked, sent)) = self.promises.asked.remove(&ask)
             && asked == member
         {
+            let sent = if planted::is(Fault::PromiseFromAnswer) { now } else { sent };
             let until = sent + certain(self.settings.timeout);
             let given = self.promises.given.entry(member).or_default();
             *given = until.max(*given);
@@ -65,8 +67,7 @@ impl Node {
 
     pub(super) fn ask_promises(&mut self, now: Ms, out: &mut Vec<Action>) {
         let timeout = self.settings.timeout;
-        let lease_ends = if self.holds_key() { self.lease.valid_until() } else { 0 };
-        let is_due = now + timeout / 2 >= lease_ends
+        let is_due = now + timeout / 2 >= self.lease_until()
             && now >= self.promises.last_asked + timeout / 8
             && self.may_continue();
         if !is_due {

@@ -20,7 +20,8 @@ impl Leader {
     /// `offset`: the end of this node's data when it became the primary. An earlier one may have confirmed
     /// all of it.
     pub fn new(epoch: Revision, offset: u64) -> Leader {
-        Leader { epoch, through: offset }
+        let through = if planted::is(Fault::InheritedNotConfirmed) { 0 } else { offset };
+        Leader { epoch, through }
     }
 }
 

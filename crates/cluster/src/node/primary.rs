@@ -10,7 +10,7 @@ use super::parts::Replica;
 use super::proposals::Purpose;
 use super::state::{Shard, State};
 use super::{Node, Role};
-use crate::id::ShardId;
+use crate::id::{NodeId, ShardId};
 use crate::planted::{self, Fault};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +54,21 @@ impl Node {
         }
     }
 
+    /// The replicas of this node's shard that may be promoted.
+    pub fn listed(&self) -> Vec<NodeId> {
+        let shard = self.state.as_ref().and_then(|state| state.shard_of(self.me.node));
+        shard.map_or_else(Vec::new, |(_, shard)| {
+            shard.value.list.iter().map(|member| member.node).collect()
+        })
+    }
+
+    /// With a quorum, as a primary: the end of the confirmed writes.
+    pub fn confirmed_through(&self) -> Option<u64> {
+        let (_, shard) = self.led()?;
+        let leader = self.leader.as_ref()?;
+        (self.quorum(&shard.value) > 0).then_some(leader.through)
+    }
+
     /// All members that are listed, or that a transaction may list.
     pub(super) fn may_be_listed(&self) -> BTreeSet<Member> {
         let Some((_, shard)) = self.led() else { return BTreeSet::new() };
@@ -70,7 +85,7 @@ impl Node {
     }
 
     /// How many listed replicas must have a write before it is confirmed.
-    fn quorum(&self, shard: &ShardValue) -> usize {
+    pub(super) fn quorum(&self, shard: &ShardValue) -> usize {
         self.settings.quorum.max(shard.quorum) as usize
     }
 
@@ -88,12 +103,13 @@ impl Node {
             return;
         }
         let epoch = leader.epoch;
-        let least = self
-            .may_be_listed()
-            .iter()
-            .map(|member| self.acked(member, epoch).unwrap_or(0))
-            .min()
-            .unwrap_or(0);
+        let members = self.may_be_listed();
+        let acked = members.iter().map(|member| self.acked(member, epoch).unwrap_or(0));
+        let least = match planted::is(Fault::OneAckEnough) {
+            true => acked.max(),
+            false => acked.min(),
+        };
+        let least = least.unwrap_or(0);
         let leader = self.leader.as_mut().expect("it leads");
         leader.through = leader.through.max(least);
         if leader.through > self.shown.through {
@@ -109,6 +125,7 @@ impl Node {
         }
         self.run_failover(now);
         self.hand_slots_over(now);
+        self.keep_marks(now);
         let hands_over = self.yielding.is_some()
             || self.proposals.is_possible(|purpose| *purpose == Purpose::Failover);
         if !hands_over {
@@ -125,7 +142,10 @@ impl Node {
         }
         let list = self.wanted_list(now, state, id, shard);
         let mut value = shard.value.clone();
+        // So that the one that was merged into it can be removed.
+        let island = state.island(value.island);
         let is_wanted = value.list == list
+            && value.island == island
             && value.quorum == self.settings.quorum
             && value.continues == self.settings.continues;
         // One without an answer may change the list at any time. Any write ends that.
@@ -137,11 +157,14 @@ impl Node {
         value.quorum = self.settings.quorum;
         value.continues = self.settings.continues;
         let key = Key::Shard(id);
-        let transaction = Transaction {
-            compares: vec![state.compare(key)],
-            writes: vec![Write::Put { key, value: value.encode(), lease: None }],
-        };
-        self.propose(now, Purpose::List(list), transaction);
+        let mut compares = vec![state.compare(key)];
+        if value.island != island {
+            // It isn't merged, and not removed: see `cleanup`.
+            value.island = island;
+            compares.push(state.compare(Key::Island(island)));
+        }
+        let writes = vec![Write::Put { key, value: value.encode(), lease: None }];
+        self.propose(now, Purpose::List(list), Transaction { compares, writes });
     }
 
     /// Asynchronous: all that follow. Quorum: as many as it needs, those that follow best. A replica

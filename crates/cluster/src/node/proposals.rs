@@ -27,6 +27,12 @@ pub(super) enum Purpose {
     Failover,
     /// A request for a failover is withdrawn.
     Withdrawal,
+    /// Pointless marks of slots are removed.
+    Marks,
+    /// This replica moves to another shard.
+    Migration,
+    /// Keys that nothing refers to are deleted.
+    CleanUp,
     Request(RequestId),
 }
 
@@ -101,6 +107,9 @@ impl Proposals {
             | Purpose::Slots(_)
             | Purpose::Failover
             | Purpose::Withdrawal
+            | Purpose::Marks
+            | Purpose::Migration
+            | Purpose::CleanUp
             | Purpose::Request(_) => None,
         })
     }
@@ -111,6 +120,7 @@ impl Proposals {
         let proposal = &mut self.all[at];
         let purpose = proposal.purpose.clone();
         match outcome {
+            Outcome::Done(_) if planted::is(Fault::SettledByAnswer) => drop(self.all.remove(at)),
             Outcome::Done(revision) => proposal.status = Status::Done(revision),
             Outcome::Refused => {
                 self.refused = Some((now, seen));

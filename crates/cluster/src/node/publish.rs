@@ -38,7 +38,9 @@ impl Node {
                 node.has_data = is_listed || shard.value.quorum > 0;
             }
             node.linked = state.leases.contains_key(id);
-            node.health = if node.linked { Health::Ok } else { Health::Failed };
+            // It may serve by promises: when the store comes back, all leases have ended at once.
+            let continues = shard.value.continues && shard.value.primary.node == *id;
+            node.health = if node.linked || continues { Health::Ok } else { Health::Failed };
             match &mut map {
                 Some(map) => map.put_node(node),
                 None => map = Some(Map::of_one(node)),
@@ -51,6 +53,7 @@ impl Node {
             let owner = owner.filter(|owner| map.node(*owner).is_some());
             slots.iter().for_each(|slot| map.set_owner(slot, owner));
         }
+        self.show_marks(island, &mut map);
         self.mark_handovers(&mut map);
         map.current_epoch = map.max_epoch();
         Some(map)
@@ -71,8 +74,11 @@ impl Node {
             }
             for slot in 0..SLOTS as Slot {
                 if handover.slots.contains(slot) {
-                    map.node_mut(from).expect("looked up").migrating.insert(slot, to);
-                    map.node_mut(to).expect("looked up").importing.insert(slot, from);
+                    // Keys may have gone where a mark says.
+                    let node = map.node_mut(from).expect("looked up");
+                    node.migrating.entry(slot).or_insert(to);
+                    let node = map.node_mut(to).expect("looked up");
+                    node.importing.entry(slot).or_insert(from);
                 }
             }
         }

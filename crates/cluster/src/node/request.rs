@@ -1,7 +1,7 @@
 //! Requests of operators to a node.
 
 use crate::id::NodeId;
-use crate::slots::SlotSet;
+use crate::slots::{Slot, SlotSet};
 
 /// CLUSTER FAILOVER
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,22 @@ pub enum FailoverMode {
     Force,
     /// Even if this replica isn't listed. The operator asserts that the primary is gone for good.
     Takeover,
+}
+
+/// Whether keys of a slot leave a shard or come to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Migrating,
+    Importing,
+}
+
+/// A change of a mark of SETSLOT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub slot: Slot,
+    pub direction: Direction,
+    /// A node of the other shard; `None`: the mark ends.
+    pub other: Option<NodeId>,
 }
 
 /// A request of an operator.
@@ -26,6 +42,8 @@ pub enum NodeRequest {
     Leave,
     AddSlots(Box<SlotSet>),
     DeleteSlots(Box<SlotSet>),
+    /// Slots come to this node, from their owners or from none: DELSLOTS and ADDSLOTS in one transaction of a client.
+    TakeSlots(Box<SlotSet>),
     /// MIGRATESLOTS: the keys are copied first.
     CopySlots {
         slots: Box<SlotSet>,
@@ -38,6 +56,8 @@ pub enum NodeRequest {
         /// Also if their owner has keys of them.
         leave_keys: bool,
     },
+    /// SETSLOT MIGRATING, IMPORTING, STABLE: marks of this node's shard.
+    Mark(Vec<Mark>),
     /// CANCELSLOTMIGRATIONS
     CancelMoves,
 }

@@ -9,7 +9,9 @@ use super::request::{FailoverMode, NodeRequest};
 use super::state::State;
 use super::{Node, Role};
 use crate::id::{NodeId, ShardId};
-use crate::slots::SlotSet;
+use crate::planted::{self, Fault};
+use crate::slots::{Slot, SlotSet};
+use std::collections::BTreeMap;
 
 /// The next step of a request.
 pub(super) enum Step {
@@ -31,6 +33,20 @@ fn put(key: Key, value: Vec<u8>) -> Write {
 
 pub(super) fn commit(state: &State, compared: &[Key], writes: Vec<Write>) -> Step {
     let compares = compared.iter().map(|key| state.compare(*key)).collect();
+    Step::Commit(Transaction { compares, writes })
+}
+
+/// Writes the owners of an island, in which slots go from one shard to another one.
+fn change_owners(
+    state: &State,
+    compared: &[Key],
+    island: NodeId,
+    owners: BTreeMap<ShardId, SlotSet>,
+    (slots, from, to): (&SlotSet, Option<ShardId>, Option<ShardId>),
+) -> Step {
+    let mut compares = compared.iter().map(|key| state.compare(*key)).collect();
+    let mut writes = vec![put(Key::Island(island), IslandValue::Slots(owners).encode())];
+    state.end_marks(slots, from, to, &mut compares, &mut writes);
     Step::Commit(Transaction { compares, writes })
 }
 
@@ -100,15 +116,30 @@ impl Node {
             NodeRequest::Forget(node) => self.forget(state, *node),
             NodeRequest::Leave => self.leave(state),
             NodeRequest::AddSlots(slots) => self.add_slots(state, slots, waiting.sent),
-            NodeRequest::DeleteSlots(slots) => self.leave_slots(state, slots, None, waiting),
+            NodeRequest::DeleteSlots(slots) => self.delete_slots(state, slots, waiting),
+            NodeRequest::TakeSlots(slots) => self.take_from_all(state, slots, waiting),
+            // `valkey-cli --cluster fix` may say this before the node that takes a deleted slot has it.
+            NodeRequest::MoveSlots { slots, .. }
+                if self.is_free(state, slots) && now < waiting.since + self.settings.timeout =>
+            {
+                Ok(Step::Wait)
+            }
             NodeRequest::MoveSlots { slots, to, .. } => match state.nodes.get(to) {
                 Some(node) => self.leave_slots(state, slots, Some(node.shard), waiting),
                 None => refuse("ERR I don't know about node"),
             },
             NodeRequest::CopySlots { slots, to } => self.copy_slots(state, slots, *to, waiting),
+            NodeRequest::Mark(changes) => self.mark(state, changes),
             NodeRequest::CancelMoves => self.cancel_moves(state),
         };
         step.unwrap_or_else(|step| step)
+    }
+
+    /// Whether one of these slots has no owner.
+    fn is_free(&self, state: &State, slots: &SlotSet) -> bool {
+        let Some(island) = state.island_of(self.me.node) else { return false };
+        let owners = state.owners(island);
+        slots.iter().any(|slot| !owners.values().any(|owned| owned.contains(slot)))
     }
 
     fn meet(&self, state: &State, other: NodeId) -> Result<Step, Step> {
@@ -134,7 +165,7 @@ impl Node {
         Ok(commit(state, &[Key::Island(ours), Key::Island(theirs)], writes))
     }
 
-    fn replicate(&self, state: &State, primary: NodeId) -> Result<Step, Step> {
+    pub(super) fn replicate(&self, state: &State, primary: NodeId) -> Result<Step, Step> {
         let Some((target, theirs)) = state.shard_of(primary) else {
             return refuse(format!("ERR Unknown node {primary}"));
         };
@@ -163,7 +194,8 @@ impl Node {
                     );
                 }
                 writes.extend(
-                    [Key::Shard(mine), Key::Failover(mine)].map(|key| Write::Delete { key }),
+                    [Key::Shard(mine), Key::Failover(mine), Key::Marks(mine)]
+                        .map(|key| Write::Delete { key }),
                 );
             }
             Role::Follows { .. } => {
@@ -186,7 +218,8 @@ impl Node {
     fn fail_over(&self, now: Ms, state: &State, mode: FailoverMode) -> Result<Step, Step> {
         let Some((id, shard)) = state.shard_of(self.me.node) else { return Ok(Step::Wait) };
         let until = now + 4 * self.settings.timeout;
-        let unlisted = mode == FailoverMode::Takeover;
+        let unlisted = mode == FailoverMode::Takeover
+            || mode == FailoverMode::Force && planted::is(Fault::ForceTakesUnlisted);
         let force = Step::Force(Forced { epoch: shard.epoch, until, unlisted });
         match self.role() {
             Role::None => Ok(Step::Wait),
@@ -250,7 +283,8 @@ impl Node {
             owners.remove(&id);
             compared.push(Key::Island(island));
             writes.push(put(Key::Island(island), IslandValue::Slots(owners).encode()));
-            writes.extend([Key::Shard(id), Key::Failover(id)].map(|key| Write::Delete { key }));
+            let keys = [Key::Shard(id), Key::Failover(id), Key::Marks(id)];
+            writes.extend(keys.map(|key| Write::Delete { key }));
             // Of a move of keys, the other shard deletes what it got.
             let is_leaving =
                 |handover: &HandoverValue| handover.from == id && handover.copy.is_none();
@@ -278,8 +312,61 @@ impl Node {
         if let Some((slot, _)) = busy {
             return refuse(format!("ERR Slot {slot} is already busy"));
         }
-        let write = put(Key::Island(island), IslandValue::Slots(owners).encode());
-        Ok(commit(state, &[Key::Island(island), Key::Shard(mine)], vec![write]))
+        let keys = [Key::Island(island), Key::Shard(mine)];
+        Ok(change_owners(state, &keys, island, owners, (slots, None, Some(mine))))
+    }
+
+    /// Slots of this shard get no owner. Those that another shard has taken meanwhile stay there: in Valkey, a node deletes slots
+    /// of others from its own view only.
+    fn delete_slots(
+        &self,
+        state: &State,
+        slots: &SlotSet,
+        waiting: &Waiting,
+    ) -> Result<Step, Step> {
+        let Some((mine, _)) = state.shard_of(self.me.node) else { return Ok(Step::Wait) };
+        let owned = state.slots_of(mine);
+        let owns = |slot: &Slot| owned.is_some_and(|owned| owned.contains(*slot));
+        let left: SlotSet = slots.iter().filter(owns).collect();
+        if left.is_empty() {
+            return Ok(Step::Done);
+        }
+        let leaves = |of: &HandoverValue| {
+            of.from == mine && of.to.is_some() && of.copy.is_none() && overlaps(&of.slots, &left)
+        };
+        match state.handovers.values().any(leaves) {
+            true => Ok(Step::Wait),
+            false => self.leave_slots(state, &left, None, waiting),
+        }
+    }
+
+    /// Slots come to this shard, whatever happens to their owners meanwhile: `valkey-cli --cluster fix` sends DELSLOTS to the owner before
+    /// that has handed the slot over.
+    fn take_from_all(
+        &self,
+        state: &State,
+        slots: &SlotSet,
+        waiting: &Waiting,
+    ) -> Result<Step, Step> {
+        let Some((mine, shard)) = self.led() else {
+            return refuse("ERR Only a primary owns slots");
+        };
+        let owners = state.owners(state.island(shard.value.island));
+        let owns = |slot: &Slot| owners.get(&mine).is_some_and(|own| own.contains(*slot));
+        let left: SlotSet = slots.iter().filter(|slot| !owns(slot)).collect();
+        if left.is_empty() {
+            return Ok(Step::Done);
+        }
+        if state.handovers.contains_key(&waiting.handover) {
+            return Ok(Step::Wait);
+        }
+        match owners.values().find(|owned| overlaps(owned, &left)) {
+            None => self.add_slots(state, &left, false),
+            Some(owned) => {
+                let of_owner = left.iter().filter(|slot| owned.contains(*slot)).collect();
+                self.leave_slots(state, &of_owner, Some(mine), waiting)
+            }
+        }
     }
 
     /// Slots of one shard go to another one, or to none. The shard's primary does it.
@@ -303,9 +390,14 @@ impl Node {
         if state.handovers.contains_key(&waiting.handover) {
             return Ok(Step::Wait);
         }
-        if waiting.sent {
+        if waiting.sent && !matches!(waiting.request, NodeRequest::TakeSlots(_)) {
             return refuse(
                 "ERR The owner of the slots has refused to hand them over: it has keys of them",
+            );
+        }
+        if self.is_free(state, slots) {
+            return refuse(
+                "ERR The slot has no owner: send CLUSTER ADDSLOTS to the node that gets it",
             );
         }
         let Some(from) =
@@ -356,8 +448,7 @@ impl Node {
         let own = owners.entry(to).or_default();
         taken.iter().for_each(|slot| _ = own.insert(slot));
         compared.extend([Key::Island(island), Key::Shard(from), Key::Shard(to)]);
-        let write = put(Key::Island(island), IslandValue::Slots(owners).encode());
-        commit(state, &compared, vec![write])
+        change_owners(state, &compared, island, owners, (&taken, Some(from), Some(to)))
     }
 
     fn cancel_moves(&self, state: &State) -> Result<Step, Step> {
@@ -397,5 +488,6 @@ fn abandoned(state: &State, shard: ShardId) -> Option<Vec<Key>> {
     let nodes = value.list.iter().chain([&value.primary]).map(|member| member.node);
     let keys: Vec<Key> = nodes.map(Key::Lease).collect();
     let is_gone = keys.iter().all(|key| state.revision_of(*key).is_none());
-    (is_gone && !value.continues).then_some(keys)
+    let continues = value.continues && !planted::is(Fault::TakenFromContinuing);
+    (is_gone && !continues).then_some(keys)
 }

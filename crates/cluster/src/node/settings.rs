@@ -17,6 +17,12 @@ pub struct Settings {
     pub priority: u32,
     /// `cluster-replica-validity-factor`; 0: data are never too old.
     pub validity_factor: u64,
+    /// `cluster-allow-replica-migration`
+    pub migrates: bool,
+    /// How long a shard is without replicas before another one's moves there: after a failover, its own come back.
+    pub migration_delay: Ms,
+    /// `cluster-migration-barrier`: replicas that a shard keeps.
+    pub migration_barrier: u32,
     pub addresses: Addresses,
     pub zone: String,
 }
@@ -30,6 +36,9 @@ impl Default for Settings {
             no_failover: false,
             priority: 100,
             validity_factor: 10,
+            migrates: false,
+            migration_delay: 5000,
+            migration_barrier: 1,
             addresses: Addresses::default(),
             zone: String::new(),
         }

@@ -6,7 +6,7 @@
 use super::action::{LeaseId, Member, Revision};
 use super::layout::{
     CopyPhase, Copying, FailoverValue, HandoverId, HandoverValue, Invalid, IslandId, IslandValue,
-    Key, LeaseValue, NodeValue, ShardValue,
+    Key, LeaseValue, MarksValue, NodeValue, ShardValue,
 };
 use crate::id::{NodeId, ShardId};
 use crate::slots::SlotSet;
@@ -49,6 +49,7 @@ pub struct State {
     pub handovers: BTreeMap<HandoverId, HandoverValue>,
     pub failovers: BTreeMap<ShardId, FailoverValue>,
     pub leases: BTreeMap<NodeId, (LeaseValue, Option<LeaseId>)>,
+    pub marks: BTreeMap<ShardId, MarksValue>,
 }
 
 /// Longest chain of merged islands. Each merge points to an island that wasn't merged, so chains
@@ -120,6 +121,7 @@ impl State {
             Key::Lease(id) => {
                 self.leases.insert(id, (LeaseValue::parse(value)?, entry.lease));
             }
+            Key::Marks(id) => drop(self.marks.insert(id, MarksValue::parse(value)?)),
         }
         Ok(())
     }
@@ -133,12 +135,25 @@ impl State {
             Key::Handover(id) => drop(self.handovers.remove(&id)),
             Key::Failover(id) => drop(self.failovers.remove(&id)),
             Key::Lease(id) => drop(self.leases.remove(&id)),
+            Key::Marks(id) => drop(self.marks.remove(&id)),
         }
     }
 
     /// The revision of a key, if it exists.
     pub fn revision_of(&self, key: Key) -> Option<Revision> {
         self.revisions.get(&key).copied()
+    }
+
+    /// Whether there are keys with a value that this node can't read.
+    pub fn has_invalid(&self) -> bool {
+        let read = self.nodes.len()
+            + self.shards.len()
+            + self.islands.len()
+            + self.handovers.len()
+            + self.failovers.len()
+            + self.leases.len();
+        let format = usize::from(self.revisions.contains_key(&Key::Format));
+        self.revisions.len() != read + format
     }
 
     /// A comparison with the present revision of a key.

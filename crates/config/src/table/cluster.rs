@@ -64,6 +64,14 @@ section! {
         status: EFFECTIVE,
         doc: "Key of this certificate (PEM).",
     }
+    CLUSTER_STORE_OUTAGE = "cluster-store-outage" {
+        kind: one_of(&["stop", "continue"]),
+        default: "stop",
+        status: EFFECTIVE,
+        doc: "The behaviour of a primary that cannot reach etcd. stop: it answers no request on keys after \
+              its lease. continue: it continues as long as all replicas that may be promoted promise, again \
+              and again, not to be. Set the same on all nodes.",
+    }
     CLUSTER_WRITE_QUORUM = "cluster-write-quorum" {
         kind: int(0, 16),
         default: "0",
@@ -125,14 +133,14 @@ section! {
     CLUSTER_MIGRATION_BARRIER = "cluster-migration-barrier" {
         kind: int(0, INT_MAX),
         default: "1",
-        status: CLUSTER,
-        doc: "How many replicas a primary keeps before one may move to a primary without any.",
+        status: EFFECTIVE,
+        doc: "How many working replicas a primary keeps before one may move to a primary with slots that has lost its replicas.",
     }
     CLUSTER_ALLOW_REPLICA_MIGRATION = "cluster-allow-replica-migration" {
         kind: Kind::Bool,
         default: "yes",
-        status: CLUSTER,
-        doc: "Whether replicas move to such a primary.",
+        status: EFFECTIVE,
+        doc: "Whether replicas move to such a primary, in a cluster with a store.",
     }
     CLUSTER_REQUIRE_FULL_COVERAGE = "cluster-require-full-coverage" {
         kind: Kind::Bool,

@@ -1,6 +1,6 @@
 //! The command log, latency and events.
 
-use super::{EFFECTIVE, LONG_MAX};
+use super::{EFFECTIVE, LONG_MAX, PORT_MAX};
 use crate::directive::Flags;
 use crate::kind::{Kind, int};
 
@@ -77,5 +77,23 @@ section! {
               general commands, $ strings, l lists, s sets, h hashes, z sorted sets, t streams, d \
               module types, x expired, e evicted; A for all of these; n new keys, m misses. Empty \
               publishes nothing.",
+    }
+    METRICS_PORT = "metrics-port" {
+        kind: int(0, PORT_MAX),
+        default: "0",
+        flags: Flags::IMMUTABLE,
+        status: EFFECTIVE,
+        doc: "TCP port that serves HTTP: /metrics for Prometheus (docs/metrics.md), /healthz, \
+              /readyz and /state.json. 0 serves none. If the default user has a password or is \
+              off, /metrics and /state.json ask for the name and password of a user who may run \
+              INFO.",
+    }
+    METRICS_BIND = "metrics-bind" {
+        kind: Kind::Addresses { max: 16 },
+        default: "127.0.0.1 -::1",
+        flags: Flags::MULTI.and(Flags::IMMUTABLE),
+        status: EFFECTIVE,
+        doc: "Addresses of this machine on which metrics-port listens, written as those of bind. \
+              HTTP is not encrypted: passwords of users can be read on the way.",
     }
 }

@@ -104,8 +104,8 @@ section! {
         kind: Kind::Bool,
         default: "no",
         status: EFFECTIVE,
-        doc: "Encrypt connections to other nodes: those of MIGRATE, and the cluster bus once \
-              there is one.",
+        doc: "Encrypt connections to other nodes of a cluster, except replication: MIGRATE, MIGRATESLOTS, CLUSTER \
+              MEET and published messages.",
     }
     TLS_PROTOCOLS = "tls-protocols" {
         kind: text(),

@@ -28,7 +28,7 @@ use weft_keyspace::commit::settle;
 use weft_keyspace::{Db, Expired, Guard, Import, context::Free};
 use weft_memory::ThreadMemory;
 use weft_persist::aof::{
-    self, Directory, EndPolicy, LoadFault, Manifest, Position, Rest, Role, Sink,
+    self, Directory, EndPolicy, LoadFault, Loaded, Manifest, Rest, Role, Sink,
 };
 use weft_process::{log_notice, log_warning};
 use weft_resp::Reply;
@@ -150,8 +150,7 @@ fn leniency(srv: &Server) -> EndPolicy {
     }
 }
 
-/// Loads all files; clients get LOADING errors meanwhile. Returns the data's position in a
-/// replication history, if the files have one.
+/// Loads all files; clients get LOADING errors meanwhile.
 ///
 /// # Errors
 /// The fault, as a line for the operator.
@@ -159,7 +158,7 @@ pub fn at_start(
     srv: &'static Server,
     dir: &Directory,
     manifest: &Manifest,
-) -> Result<Option<Position>, String> {
+) -> Result<Loaded, String> {
     let (_, bytes) = dir.sizes(manifest).map_err(|fault| fault.to_string())?;
     snapshots::begin(srv, bytes);
     let mut core = Core::loading(srv);
@@ -208,7 +207,7 @@ fn load(
     dir: &Directory,
     manifest: &Manifest,
     mut take: impl FnMut(Load) -> Result<(), String>,
-) -> Result<Option<Position>, String> {
+) -> Result<Loaded, String> {
     let lenient = leniency(srv);
     std::thread::scope(|scope| {
         let (to, from) = sync_channel(AHEAD);

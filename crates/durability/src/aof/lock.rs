@@ -17,6 +17,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weft_persist::aof::{Directory, LOCK};
 use weft_persist::storage;
@@ -26,6 +27,8 @@ use weft_process::log_warning;
 #[derive(Debug, Default)]
 pub struct Locks {
     held: Mutex<Vec<Held>>,
+    /// The file system doesn't support locks.
+    is_impossible: AtomicBool,
 }
 
 /// A locked file, until it is dropped.
@@ -62,14 +65,24 @@ impl Locks {
             Err(TryLockError::WouldBlock) => return Err(in_use(&path, &mut file)),
             // Some network file systems don't support locks. Refusing to start there would protect
             // no data.
-            Err(TryLockError::Error(e)) => log_warning!(
-                "Can't lock {}: {}. A second server could write the same files.",
-                path.display(),
-                weft_process::errors::words(&e)
-            ),
+            Err(TryLockError::Error(e)) => {
+                self.is_impossible.store(true, Ordering::SeqCst);
+                log_warning!(
+                    "Can't lock {}: {}. A second server could write the same files.",
+                    path.display(),
+                    weft_process::errors::words(&e)
+                );
+            }
         }
         held.push(Held { device, inode, _file: file });
         Ok(())
+    }
+}
+
+impl Locks {
+    /// Whether a second process is kept from writing the files.
+    pub fn are_real(&self) -> bool {
+        !self.is_impossible.load(Ordering::SeqCst)
     }
 }
 

@@ -14,6 +14,7 @@
 //! * [`gather`] - how long it lets units gather before it writes
 //! * [`rewrite`] - the thread of a rewrite; [`base`]: the file that it writes
 //! * [`load`] - loading at the start, and DEBUG LOADAOF
+//! * [`mark`] - the primary of a cluster's shard that the manifest names
 //! * [`check`] - `--check-aof`; [`lock`]: one process writes a set of files
 //! * [`status`] - the numbers of INFO
 //!
@@ -27,6 +28,7 @@ pub mod gather;
 pub mod lifecycle;
 pub mod load;
 pub mod lock;
+pub mod mark;
 pub mod order;
 pub mod rewrite;
 pub mod start;
@@ -35,6 +37,7 @@ pub mod writer;
 
 use crate::aof::lifecycle::{Info, Lifecycle};
 use crate::aof::lock::Locks;
+use crate::aof::mark::Mark;
 use crate::aof::order::Order;
 use crate::aof::status::Status;
 use std::any::Any;
@@ -82,6 +85,7 @@ pub struct Aof {
     switch: Mutex<()>,
     pub status: Status,
     pub locks: Locks,
+    pub mark: Mark,
 }
 
 /// How far the writing thread has come, in units of the log.
@@ -139,6 +143,7 @@ impl Aof {
             switch: Mutex::default(),
             status: Status::default(),
             locks: Locks::default(),
+            mark: Mark::default(),
         }
     }
 }

@@ -16,6 +16,8 @@ pub enum Order {
     Rebase { cut: Cut, base: Result<Base, String>, done: SyncSender<Result<(), String>> },
     /// A rewrite has failed at any step, so the next attempt waits longer.
     Failed(SyncSender<()>),
+    /// The log is about to end: remove the mark of this process from the manifest, for good.
+    Unmark(SyncSender<()>),
     /// Write and sync all units logged before this.
     Flush(SyncSender<()>),
     /// The log has ended: write and sync the rest, then exit.

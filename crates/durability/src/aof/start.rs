@@ -14,7 +14,7 @@ use std::time::Instant;
 use weft_config::{Config, Id};
 use weft_keyspace::log::{Target, WakeReader};
 use weft_keyspace::{ExecContext, Guard, LogReader};
-use weft_persist::aof::{Appender, Directory, Manifest, Position};
+use weft_persist::aof::{Appender, Directory, Loaded, Manifest, Position};
 use weft_process::{log_notice, log_warning};
 use weft_state::attention;
 use weft_state::server::Server;
@@ -62,9 +62,11 @@ pub fn at_start(srv: &'static Server) -> Result<Option<Found>, String> {
 /// # Errors
 /// Like [`at_start`].
 pub fn load_at_start(srv: &'static Server, found: Found) -> Result<Option<Position>, String> {
-    let Found { dir, manifest } = found;
+    let Found { dir, mut manifest } = found;
     let began = Instant::now();
-    let position = load::at_start(srv, &dir, &manifest)?;
+    let Loaded { position, lacks_end } = load::at_start(srv, &dir, &manifest)?;
+    manifest.led = manifest.led.filter(|_| !lacks_end && aof(srv).locks.are_real());
+    aof(srv).mark.set_found(manifest.led);
     let seconds = began.elapsed().as_secs_f64();
     log_notice!("DB loaded from append only file: {seconds:.3} seconds");
     let appender = Appender::open(dir, manifest, srv.settings().persistence.aof.annotations);
@@ -162,6 +164,8 @@ fn turn_off(srv: &'static Server) {
 
 /// Ends the log by `stop`, and the thread that writes it.
 fn end(srv: &'static Server, stop: impl FnOnce(&'static Server)) {
+    // Replies don't wait for the disk from `stop` on.
+    aof(srv).ask(Order::Unmark);
     aof(srv).cancel_rewrite();
     stop(srv);
     aof(srv).lifecycle().ended();

@@ -9,6 +9,7 @@
 
 use crate::aof::gather::{Gathering, unhurried};
 use crate::aof::lifecycle::{Files, Lifecycle};
+use crate::aof::mark::Marking;
 use crate::aof::order::Order;
 use crate::aof::rewrite;
 use crate::aof::rewrite::Refusal;
@@ -56,6 +57,7 @@ pub struct Writer {
     place: RecordedPlace,
     removal: Removals,
     rewrites: Rewrites,
+    marking: Marking,
 }
 
 /// Syncs on the syncing thread.
@@ -130,6 +132,7 @@ impl Writer {
             place: RecordedPlace { last: None, from: Instant::now() },
             removal: Removals { is_running: false, attempted: 0, from: Instant::now() },
             rewrites: Rewrites::default(),
+            marking: Marking::default(),
         }
     }
 
@@ -158,6 +161,8 @@ impl Writer {
             self.write();
             self.rotate_if_due();
             self.sync_if_due();
+            self.marking.renew(srv, &self.policy, &self.log, &mut self.appender);
+            self.see_to_doubt("a sync has failed");
             self.see_to_files();
             self.tell();
             memory.publish_if_large(&srv.memory);
@@ -183,6 +188,7 @@ impl Writer {
             let settings = self.srv.settings();
             self.settings_version = settings.version;
             self.appender.annotate(settings.persistence.aof.annotations);
+            self.marking.change_policy(&settings.persistence.aof, &mut self.appender);
             self.policy = settings.persistence.aof;
             if let Err(e) = self.appender.write_ahead(self.policy.ahead()) {
                 log_warning!("Zeros at the end of the AOF can't be cut off: {e}");
@@ -242,6 +248,10 @@ impl Writer {
             }
             Order::Failed(done) => {
                 self.rewritten(false);
+                let _ = done.send(());
+            }
+            Order::Unmark(done) => {
+                self.marking.end(&mut self.appender);
                 let _ = done.send(());
             }
             Order::Flush(done) => {
@@ -672,9 +682,14 @@ impl Writer {
 
 /// Stops the server: under `always`, it could not reply to any write.
 fn end_for_sync(why: &str) -> ! {
-    log_warning!(
+    end_for(&format!(
         "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {why}. Exiting..."
-    );
+    ))
+}
+
+/// Stops the server.
+pub(super) fn end_for(why: &str) -> ! {
+    log_warning!("{why}");
     weft_process::pidfile::remove_held();
     std::process::exit(1);
 }

@@ -84,6 +84,11 @@ impl Core {
         Core::slow(weft_state::slow_lane::THREADS + 1, srv)
     }
 
+    /// For the thread that serves metrics. It executes no commands.
+    pub fn metrics(srv: &'static Server) -> Self {
+        Core::slow(weft_state::slow_lane::THREADS + 2, srv)
+    }
+
     fn with_stats(id: usize, srv: &'static Server, stats: &'static ThreadStats) -> Self {
         let settings = srv.settings();
         let now_ms = srv.now_ms();

@@ -136,8 +136,9 @@ impl Worker {
         let bytes = args.iter().map(ArgBuf::memory).sum();
         let charge =
             Charge::new(&session.shared.memory.holdings, ClientMemoryKind::Arguments, bytes);
-        let job = Job { cmd, args, session, attempt, cancel: cancel.clone(), charge };
-        slow::send(self.core.srv, job);
+        let (srv, cancel_too) = (self.core.srv, cancel.clone());
+        let queued_ms = srv.mono_ms();
+        slow::send(srv, Job { cmd, args, session, attempt, cancel: cancel_too, charge, queued_ms });
         cancel
     }
 

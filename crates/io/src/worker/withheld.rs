@@ -25,6 +25,7 @@ impl Worker {
         let token = token(index, conn.generation);
         self.note_withheld(index);
         self.withheld.push(Reverse((unit, token)));
+        self.show_withheld();
         true
     }
 
@@ -59,6 +60,10 @@ impl Worker {
         CALL
     }
 
+    fn show_withheld(&self) {
+        self.core.stats().event_loop.withheld.set(self.withheld.len() as u64);
+    }
+
     fn release_up_to(&mut self, upto: u64) {
         while let Some(Reverse((unit, token))) = self.withheld.peek().copied()
             && unit <= upto
@@ -76,5 +81,6 @@ impl Worker {
             self.resume(index, Awaited::Durable(upto));
             self.on_writable(index);
         }
+        self.show_withheld();
     }
 }

@@ -29,7 +29,7 @@ use crate::running::{self, Entry, Running};
 use crate::sync::Mutex;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The keys of a database at the cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,12 +179,14 @@ impl<'k> Wish<'k> {
         context: &mut ExecContext,
         at_cut: impl FnOnce(&Stop<'_>) -> T,
     ) -> (Snapshot<'k>, T) {
+        let (ks, began) = (self.ks, Instant::now());
         let stop = hand.stop();
-        let running = self.ks.slow_lane.running();
+        let running = ks.slow_lane.running();
         hand.agree_on_time(context);
         let snapshot = self.grant(&running, context.over_ms);
         let result = at_cut(&stop);
         drop((running, stop));
+        ks.snapshots.cuts.add(began.elapsed());
         (snapshot, result)
     }
 

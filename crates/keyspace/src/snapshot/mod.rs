@@ -42,6 +42,7 @@
 
 pub(crate) mod account;
 mod begin;
+mod cut_times;
 mod image;
 #[cfg(not(loom))]
 pub(crate) mod planted;
@@ -56,6 +57,7 @@ mod walks;
 
 pub use account::Progress;
 pub use begin::{BeginError, Counts};
+pub use cut_times::CutTimes;
 pub use image::Image;
 pub use step::Step;
 
@@ -108,6 +110,11 @@ impl Keyspace {
     /// The progress of the current snapshot, if there is one.
     pub fn snapshot_progress(&self) -> Option<Progress> {
         self.snapshots.account().map(|account| account.progress())
+    }
+
+    /// How long the I/O threads were stopped for snapshots.
+    pub fn cut_times(&self) -> &CutTimes {
+        &self.snapshots.cuts
     }
 
     /// Bytes that the current snapshot holds in addition to the keys. Two loads.

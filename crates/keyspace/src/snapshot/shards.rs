@@ -5,6 +5,7 @@
 //! shard's interest shows that it takes part; the bit is set and cleared under the mutex.
 
 use super::account::{Account, Gauge, WriteCost};
+use super::cut_times::CutTimes;
 use super::image::Image;
 use super::planted::{self, Fault};
 use super::walk::{Batch, Orphan};
@@ -28,6 +29,7 @@ pub(crate) struct Snapshots {
     pub(crate) ended: Condvar,
     /// Of the current snapshot.
     pub(crate) gauge: Arc<Gauge>,
+    pub(crate) cuts: CutTimes,
 }
 
 /// The state of one shard.
@@ -53,6 +55,7 @@ impl Snapshots {
             wish: Mutex::new(None),
             ended: Condvar::new(),
             gauge: Arc::default(),
+            cuts: CutTimes::default(),
         }
     }
 

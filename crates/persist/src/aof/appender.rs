@@ -30,6 +30,7 @@
 
 use super::directory::Directory;
 use super::encode::{Annotations, Encoder, Position};
+use super::led::Led;
 use super::manifest::{Entry, Manifest};
 use crate::storage::Output;
 use std::io;
@@ -242,9 +243,11 @@ impl Appender {
     /// Storage errors.
     pub fn wait_for_base(
         dir: Directory,
-        manifest: Manifest,
+        mut manifest: Manifest,
         annotations: Annotations,
     ) -> io::Result<Appender> {
+        // It is true of the old files only.
+        manifest.led = None;
         dir.create()?;
         let file = dir.create_empty(&dir.waiting_increment())?;
         let mut appender = Appender::with_file(dir, manifest, file, annotations);
@@ -666,6 +669,33 @@ impl Appender {
         self.dir.put(&manifest)?;
         self.manifest = manifest;
         self.names.changes += 1;
+        Ok(())
+    }
+
+    /// The mark in the manifest.
+    #[must_use]
+    pub fn led(&self) -> Option<Led> {
+        self.manifest.led
+    }
+
+    /// Sets or removes the mark: the files have every write that this primary confirmed, and will have. Durable on return.
+    ///
+    /// # Errors
+    /// Storage errors; the mark on disk is the earlier or the new one then.
+    ///
+    /// # Panics
+    /// If it is set while a restart would not find all units.
+    pub fn set_led(&mut self, led: Option<Led>) -> io::Result<()> {
+        if led.is_some() {
+            assert!(!self.waits && self.doubt.is_none(), "the files are not complete");
+            // Data that an earlier process has written may not be on disk.
+            self.sync()?;
+        }
+        let mut manifest = self.manifest.clone();
+        manifest.led = led;
+        self.dir.put(&manifest)?;
+        self.dir.sync()?;
+        self.manifest = manifest;
         Ok(())
     }
 

@@ -306,6 +306,7 @@ impl Check<'_> {
 
     fn cut(&mut self, target: &Target<'_>, length: u64) -> Result<(), Stopped> {
         let cut = || {
+            self.renew_manifests(target)?;
             let file = self.storage.append(&target.path)?;
             file.truncate(length)?;
             file.sync()
@@ -314,6 +315,20 @@ impl Check<'_> {
             Ok(()) => Ok(()),
             Err(_) => self.stop(format!("Failed to truncate AOF {}", target.name)),
         }
+    }
+
+    /// Ends the mark of the manifest that may name this file: it counts in its own file only.
+    fn renew_manifests(&self, target: &Target<'_>) -> io::Result<()> {
+        let folder = match target.path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            Some(_) | None => Path::new("."),
+        };
+        for name in self.storage.list(folder)?.iter().filter(|name| name.ends_with(".manifest")) {
+            let mut text = Vec::new();
+            self.storage.read(&folder.join(name))?.read_to_end(&mut text)?;
+            self.storage.replace(folder, &format!("temp-{name}"), name, &text)?;
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! The files of an append-only log, and the operations on them.
 
+use super::led;
 use super::manifest::{Entry, Manifest, ManifestFault, Role};
 use crate::storage::{Output, Storage};
 use std::fmt;
@@ -94,7 +95,12 @@ impl Directory {
         let path = self.path(&self.manifest_name());
         let mut text = Vec::new();
         match self.storage.read(&path).and_then(|mut file| file.read_to_end(&mut text)) {
-            Ok(_) => Manifest::parse(&text).map_err(OpenFault::Manifest),
+            Ok(_) => {
+                let mut manifest = Manifest::parse(&text).map_err(OpenFault::Manifest)?;
+                let file = self.storage.identity(&path).ok();
+                manifest.led = file.and_then(|file| led::find(&text, file));
+                Ok(manifest)
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Manifest::default()),
             Err(e) => Err(OpenFault::Io(
                 "Fatal error: can't open the AOF manifest file for reading:",
@@ -113,6 +119,10 @@ impl Directory {
         let temporary = self.path(&format!("temp-{name}"));
         let file = self.storage.create(&temporary)?;
         file.write_all(&manifest.print())?;
+        if let Some(led) = manifest.led {
+            let mark = led::line(led, self.storage.identity(&temporary)?);
+            file.write_all(mark.as_bytes())?;
+        }
         file.sync()?;
         self.storage.rename(&temporary, &self.path(&name))
     }

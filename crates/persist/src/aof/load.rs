@@ -11,6 +11,7 @@ use super::encode::Position;
 use super::manifest::{Entry, Manifest, Role};
 use super::parse::{Item, ParseFault, Parser, Wrong};
 use super::tail::{Examined, Tail, examine};
+use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -96,8 +97,17 @@ fn failed<T>(line: String) -> Result<T, LoadFault> {
     Err(LoadFault::Failed(line))
 }
 
-/// Passes all data that `manifest` names to `sink`. O(bytes). Returns the position in a replication
-/// history, if the files end with one.
+/// The end of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Loaded {
+    /// The position in a replication history, if the files end with one.
+    pub position: Option<Position>,
+    /// The end was damaged, or it can't be said that it was never durable: confirmed writes may be missing. The mark of the
+    /// manifest was removed before the damage.
+    pub lacks_end: bool,
+}
+
+/// Passes all data that `manifest` names to `sink`. O(bytes).
 ///
 /// # Errors
 /// The damage and its file. Earlier data was passed to the sink.
@@ -106,19 +116,20 @@ pub fn load(
     manifest: &Manifest,
     lenient: EndPolicy,
     sink: &mut dyn Sink,
-) -> Result<Option<Position>, LoadFault> {
+) -> Result<Loaded, LoadFault> {
     // Checks that all files exist before loading any.
     dir.sizes(manifest).map_err(LoadFault::Open)?;
     let (mut before, mut position) = (0, None);
+    let lacks_end = Cell::new(false);
     let mut files = manifest.files().peekable();
     while let Some((role, entry)) = files.next() {
         let is_last = files.peek().is_none();
-        let file = File { dir, entry, lenient, is_last, before };
+        let file = File { dir, manifest, entry, lenient, is_last, before, lacks_end: &lacks_end };
         before += file.load(role, sink, &mut position)?;
         sink.end_file(role, &entry.name).map_err(LoadFault::Failed)?;
         sink.progress(before);
     }
-    Ok(position)
+    Ok(Loaded { position, lacks_end: lacks_end.get() })
 }
 
 /// Bytes between two reports of progress.
@@ -127,11 +138,13 @@ const REPORT: u64 = 1 << 20;
 /// A file to load.
 struct File<'a> {
     dir: &'a Directory,
+    manifest: &'a Manifest,
     entry: &'a Entry,
     lenient: EndPolicy,
     is_last: bool,
     /// Bytes of the files before it.
     before: u64,
+    lacks_end: &'a Cell<bool>,
 }
 
 impl File<'_> {
@@ -207,7 +220,7 @@ impl File<'_> {
                 Ok(Item::Time(_) | Item::Note) => {}
                 Ok(Item::End) => match transaction {
                     None => return Ok(offset),
-                    Some(at) => return self.torn(at, true, &Wrong::default(), sink),
+                    Some(at) => return self.lost(at, true, &Wrong::default(), sink),
                 },
                 Err(ParseFault::Io(e)) => return Err(self.unreadable(&e)),
                 Err(ParseFault::Torn(wrong)) => {
@@ -215,7 +228,7 @@ impl File<'_> {
                     if parser.over_zeros() == Some(at) && self.tail(at, at)?.tail == Tail::Zeros {
                         return self.unused(at, length, sink);
                     }
-                    return self.torn(at, transaction.is_some(), &wrong, sink);
+                    return self.lost(at, transaction.is_some(), &wrong, sink);
                 }
                 Err(ParseFault::Corrupt(wrong)) => {
                     let at = transaction.unwrap_or(offset);
@@ -247,7 +260,7 @@ impl File<'_> {
         let name = &self.entry.name;
         if !self.is_last {
             let wrong = Wrong { at: offset, words: "Zeros up to the end of the file".into() };
-            return self.torn(offset, false, &wrong, sink);
+            return self.lost(offset, false, &wrong, sink);
         }
         let bytes = length - offset;
         sink.note(format!(
@@ -257,7 +270,31 @@ impl File<'_> {
         self.truncate(offset)
     }
 
-    /// The file is truncated; it is valid up to `offset`.
+    /// As [`File::torn`], but what is missing may have been durable once.
+    fn lost(
+        &self,
+        offset: u64,
+        in_transaction: bool,
+        wrong: &Wrong,
+        sink: &mut dyn Sink,
+    ) -> Result<u64, LoadFault> {
+        self.unmark()?;
+        self.torn(offset, in_transaction, wrong, sink)
+    }
+
+    /// The files may lack confirmed writes. Once the end is truncated, nothing would show that.
+    fn unmark(&self) -> Result<(), LoadFault> {
+        self.lacks_end.set(true);
+        if self.manifest.led.is_none() || !self.lenient.cuts {
+            return Ok(());
+        }
+        let mut manifest = self.manifest.clone();
+        manifest.led = None;
+        let put = self.dir.put(&manifest).and_then(|()| self.dir.sync());
+        put.or_else(|e| failed(format!("Error writing the AOF manifest: {e}")))
+    }
+
+    /// The file is truncated; it is valid up to `offset`. What is missing was never durable.
     fn torn(
         &self,
         offset: u64,
@@ -299,6 +336,7 @@ impl File<'_> {
         let name = &self.entry.name;
         let (bytes, most) = (length - offset, self.lenient.corrupt);
         if self.is_last && bytes <= most {
+            self.unmark()?;
             sink.warn(format!(
                 "!!! Warning: the last {bytes} bytes of the AOF file {name} are damaged ({})!!!",
                 describe(wrong)

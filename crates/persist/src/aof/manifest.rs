@@ -9,6 +9,7 @@
 //! Lines that begin with `#` are comments. Unknown keys are ignored, so later servers can add some.
 //! This module doesn't access the disk.
 
+use super::led::Led;
 use super::words;
 use std::fmt;
 
@@ -38,6 +39,8 @@ pub struct Manifest {
     pub increments: Vec<Entry>,
     /// Obsolete files, to be removed.
     pub history: Vec<Entry>,
+    /// The primary of which the files have every confirmed write. [`Manifest::parse`] and [`Manifest::print`] don't know it.
+    pub led: Option<Led>,
     /// The highest numbers in use so far.
     last_base: i64,
     last_increment: i64,
@@ -201,12 +204,14 @@ impl Manifest {
 
     /// Replaces all files with `base` and `increment`.
     pub fn restart(&mut self, base: Entry, increment: Entry) {
+        self.led = None;
         self.add_increment(increment);
         self.rebase(base);
     }
 
     /// Replaces all files with `base`.
     pub fn replace_all(&mut self, base: Entry) {
+        self.led = None;
         self.rebase(base);
         self.history.append(&mut self.increments);
     }

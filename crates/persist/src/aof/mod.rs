@@ -21,6 +21,7 @@
 //! | `retry` | when to retry a failed rewrite |
 //! | `parse`, `load` | decodes commands; handles an incomplete end |
 //! | `tail` | examines the end where zeros were written ahead |
+//! | `led` | the mark of a cluster's primary in the manifest |
 //! | `check` | reports damage to an operator, and repairs it |
 
 mod appender;
@@ -29,6 +30,7 @@ mod directory;
 mod encode;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzz;
+mod led;
 mod load;
 mod manifest;
 mod parse;
@@ -42,7 +44,8 @@ pub use appender::{Ahead, Appender, Removal, SyncJob};
 pub use check::{Operator, Repair, Stopped, check};
 pub use directory::{Directory, LOCK, OpenFault};
 pub use encode::{Annotations, Encoder, Position};
-pub use load::{EndPolicy, LoadFault, Rest, Sink, load};
+pub use led::Led;
+pub use load::{EndPolicy, LoadFault, Loaded, Rest, Sink, load};
 pub use manifest::{Entry, Manifest, ManifestFault, Role};
 pub use parse::{Item, ParseFault, Parser, Wrong};
 pub use retry::{Permission, Retry};

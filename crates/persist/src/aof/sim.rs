@@ -381,8 +381,8 @@ fn recover(disk: &SimDisk, context: &str) -> Loaded {
     let dir = directory(disk);
     let manifest = dir.manifest().unwrap_or_else(|e| panic!("{context}: {e}"));
     let mut loaded = Loaded::default();
-    let position = load(&dir, &manifest, LENIENT, &mut loaded);
-    if let Some(position) = position.unwrap_or_else(|e| panic!("{context}: {e}")) {
+    let end = load(&dir, &manifest, LENIENT, &mut loaded);
+    if let Some(position) = end.unwrap_or_else(|e| panic!("{context}: {e}")).position {
         assert_eq!(position.offset, loaded.upto, "{context}: a wrong position");
         loaded.has_position = true;
     }

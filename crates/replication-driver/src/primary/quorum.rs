@@ -46,9 +46,9 @@ impl Quorum {
     }
 
     /// Whether replicas must be asked, which is recorded. A question is answered when the writes before it are
-    /// confirmed.
-    fn asks(&mut self, marks: &Marks) -> bool {
-        let asks = self.waits(marks) && self.asked <= self.settled(marks);
+    /// confirmed. Without replicas, the stream would not contain the question: the next replica is asked.
+    fn asks(&mut self, marks: &Marks, has_replicas: bool) -> bool {
+        let asks = has_replicas && self.waits(marks) && self.asked <= self.settled(marks);
         if asks {
             self.asked = marks.last_unit();
         }
@@ -106,8 +106,9 @@ impl Hub {
 
 /// Asks replicas to acknowledge at once, if writes wait for that.
 pub fn ask(srv: &'static Server, state: &mut State) {
+    let has_replicas = state.node.primary().has_replicas();
     let replicas = &mut state.replicas;
-    if replicas.quorum.asks(&replicas.waiters.marks) {
+    if replicas.quorum.asks(&replicas.waiters.marks, has_replicas) {
         pass_event(srv, state, |node, now, out| node.request_acks(now, out));
     }
 }
@@ -122,16 +123,26 @@ mod tests {
         marks.begin(10, 50);
         // A question of an earlier stream was never answered.
         let mut quorum = Quorum { is_on: true, confirmed: 3, asked: 7 };
-        assert!(!quorum.asks(&marks), "nothing was written");
+        assert!(!quorum.asks(&marks, true), "nothing was written");
         marks.note(12, 100);
-        assert!(quorum.asks(&marks) && !quorum.asks(&marks));
+        assert!(quorum.asks(&marks, true) && !quorum.asks(&marks, true));
         marks.note(20, 200);
-        assert!(!quorum.asks(&marks), "the first question is unanswered");
+        assert!(!quorum.asks(&marks, true), "the first question is unanswered");
         quorum.confirmed = marks.unit_through(140);
         assert_eq!(quorum.confirmed, 12);
-        assert!(quorum.waits(&marks) && quorum.asks(&marks) && !quorum.asks(&marks));
+        assert!(quorum.waits(&marks) && quorum.asks(&marks, true) && !quorum.asks(&marks, true));
         quorum.confirmed = marks.unit_through(200);
-        assert!(!quorum.waits(&marks) && !quorum.asks(&marks));
+        assert!(!quorum.waits(&marks) && !quorum.asks(&marks, true));
+    }
+
+    #[test]
+    fn replica_that_comes_later_is_asked() {
+        let mut marks = Marks::default();
+        marks.begin(10, 50);
+        marks.note(12, 100);
+        let mut quorum = Quorum { is_on: true, ..Quorum::default() };
+        assert!(!quorum.asks(&marks, false));
+        assert!(quorum.asks(&marks, true));
     }
 
     #[test]
@@ -139,6 +150,6 @@ mod tests {
         let mut marks = Marks::default();
         marks.begin(10, 50);
         marks.note(11, 60);
-        assert!(!Quorum::default().asks(&marks));
+        assert!(!Quorum::default().asks(&marks, true));
     }
 }

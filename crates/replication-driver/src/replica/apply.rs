@@ -216,7 +216,7 @@ impl Applier {
                         break;
                     }
                     Kind::Nothing => Outcome::Done,
-                    Kind::GetAck => {
+                    Kind::GetAck | Kind::AskPromise => {
                         asked = true;
                         Outcome::Done
                     }
@@ -244,8 +244,12 @@ impl Applier {
             };
             machine.step(srv, |node, now, out| {
                 node.applied(now, link, splitter.bytes(begin..end), db, out);
-                if asked {
-                    node.get_ack(now, link, out);
+                match asked.then(|| splitter.unit(at - 1)) {
+                    Some(unit) if unit.kind() == Kind::AskPromise => {
+                        node.promise_asked(link, unit.bytes());
+                    }
+                    Some(_) => node.get_ack(now, link, out),
+                    None => {}
                 }
             });
             machine.note_applied(srv, core.settings.replica.is_read_only);

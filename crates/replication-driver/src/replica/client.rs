@@ -65,7 +65,7 @@ fn last_word<'a>(unit: &Unit<'a>) -> &'a [u8] {
         (Kind::Write, 1) => unit.arg(0, 0),
         (Kind::Write, _) => b"exec",
         // The name follows the count of words and its length. A malformed request needs no name.
-        (Kind::Nothing | Kind::GetAck, _) => {
+        (Kind::Nothing | Kind::GetAck | Kind::AskPromise, _) => {
             let mut lines = unit.bytes().split(|byte| *byte == b'\n');
             lines.nth(2).unwrap_or_default().trim_ascii_end()
         }

@@ -5,14 +5,14 @@
 
 use super::{Node, refuse};
 use crate::Ms;
-use crate::action::{Action, ConnId, Ids};
-use crate::cluster::{Cluster, Greeting, Membership, ShardPrimary};
+use crate::action::{Action, ConnId, Ids, LinkId};
+use crate::cluster::{Cluster, Greeting, Membership, PromiseQuestion, ShardPrimary};
 use crate::planted::{self, Fault};
 use crate::replica::{Follower, Source};
 use crate::settings::Settings;
 use crate::stream::Position;
-use weft_cluster::ShardId;
-use weft_cluster::node::{Duty, Revision};
+use weft_cluster::node::{Duty, OpId, Revision};
+use weft_cluster::{NodeId, ShardId};
 
 impl Node {
     /// A node of a cluster. It neither serves nor follows until the cluster says so. `position`:
@@ -145,8 +145,61 @@ impl Node {
     }
 
     /// The stream of this link may no longer be applied: closes it, so that none of it is skipped.
-    pub fn refuse_stream(&mut self, now: Ms, link: crate::action::LinkId, out: &mut Vec<Action>) {
+    pub fn refuse_stream(&mut self, now: Ms, link: LinkId, out: &mut Vec<Action>) {
         self.follow(now, out, |follower, cx| follower.refuse_stream(cx, link));
+    }
+
+    /// Asks a replica for a promise.
+    pub fn ask_promise(&mut self, now: Ms, question: PromiseQuestion, out: &mut Vec<Action>) {
+        let duty = self.duty();
+        if matches!(duty, Some(Duty::Lead { epoch, .. }) if epoch == question.epoch) {
+            self.serve(now, out, |primary, cx| primary.ask_promise(cx, &question));
+        }
+    }
+
+    /// The stream of this link had a question for a promise, which is `unit`.
+    pub fn promise_asked(&mut self, link: LinkId, unit: &[u8]) {
+        let (Some(membership), Some(of)) = (&self.membership, PromiseQuestion::parse(unit)) else {
+            return;
+        };
+        if let Duty::Follow { primary, .. } = membership.duty
+            && of.member == membership.me
+            && self.may_apply(link)
+        {
+            membership.shard.promise_asked(primary, of.epoch, of.ask);
+        }
+    }
+
+    /// Gives the primary of this epoch a promise.
+    pub fn promise(
+        &mut self,
+        now: Ms,
+        to: NodeId,
+        epoch: Revision,
+        ask: OpId,
+        out: &mut Vec<Action>,
+    ) {
+        let follows = match self.duty() {
+            Some(Duty::Follow { primary, epoch: of, .. }) => primary == to && of == epoch,
+            Some(Duty::None | Duty::Lead { .. }) | None => false,
+        };
+        if follows {
+            self.follow(now, out, |follower, cx| follower.promise(cx, epoch, ask));
+        }
+    }
+
+    /// A replica has promised.
+    pub(super) fn promised(&self, conn: ConnId, epoch: Revision, ask: OpId) {
+        let Some(Membership { duty: Duty::Lead { epoch: own, .. }, shard, .. }) = &self.membership
+        else {
+            return;
+        };
+        if let Some(greeting) = self.primary.greeting(conn)
+            && (greeting.epoch, *own) == (epoch, epoch)
+            && self.primary.is_replica(conn)
+        {
+            shard.promised(greeting.member, ask);
+        }
     }
 
     /// Handles the greeting of a replica.

@@ -9,7 +9,7 @@ mod roles;
 
 use crate::Ms;
 use crate::action::{Action, ConnId, Ids, LinkId, SnapshotId};
-use crate::cluster::{Greeting, Membership};
+use crate::cluster::{Greeting, Membership, PromiseQuestion};
 use crate::cx::{Cx, Notification};
 use crate::failover::Failover;
 use crate::planted::{self, Fault};
@@ -253,6 +253,11 @@ impl Node {
             Some(Ok(greeting)) => return self.greet(now, conn, peer, greeting, out),
             Some(Err(text)) => return refuse(conn, &text, out),
             None => {}
+        }
+        if let Some((epoch, ask)) =
+            PromiseQuestion::parse_promise(args).filter(|_| self.membership.is_some())
+        {
+            return self.promised(conn, epoch, ask);
         }
         match self.run(now, out, |primary, _, cx| primary.replconf(cx, conn, peer, args)) {
             ReplconfEffect::Nothing => {}

@@ -2,7 +2,7 @@
 
 use super::{Attached, Phase, Primary};
 use crate::action::ConnId;
-use crate::cluster::Greeting;
+use crate::cluster::{Greeting, PromiseQuestion};
 use crate::cx::Cx;
 use crate::primary::replconf::reply;
 
@@ -28,6 +28,18 @@ impl Primary {
         match cx.stream.history().second {
             Some(second) => reply(cx, conn, &format!("+OK {} {}", second.id, second.valid_to)),
             None => reply(cx, conn, "+OK"),
+        }
+    }
+
+    /// Asks a member for a promise, if it gets the stream.
+    pub(crate) fn ask_promise(&mut self, cx: &mut Cx<'_>, question: &PromiseQuestion) {
+        let is_asked = |attached: &Attached| {
+            attached.is_online()
+                && attached.greeting.is_some_and(|greeting| greeting.member == question.member)
+        };
+        if self.replicas.values().any(is_asked) {
+            cx.stream.ask_promise(question);
+            self.appended(cx);
         }
     }
 

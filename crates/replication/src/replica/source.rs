@@ -3,12 +3,13 @@
 use super::{AGAIN, Copy, Follower, State};
 use crate::Ms;
 use crate::action::{Level, LinkId};
-use crate::cluster::Greeting;
+use crate::cluster::{Greeting, PromiseQuestion};
 use crate::cx::Cx;
 use crate::id::{ReplicationId, Second};
 use crate::planted::{self, Fault};
 use weft_base::num::parse_i64;
 use weft_cluster::NodeId;
+use weft_cluster::node::{OpId, Revision};
 
 /// Delay after the first refused greeting; each one doubles it.
 const SOON: Ms = 100;
@@ -55,7 +56,7 @@ impl Follower {
 
     /// The epoch of the shard to which the link belongs.
     #[cfg(test)]
-    pub(crate) fn epoch(&self) -> Option<weft_cluster::node::Revision> {
+    pub(crate) fn epoch(&self) -> Option<Revision> {
         self.source.map(|source| source.greeting.epoch)
     }
 
@@ -81,6 +82,14 @@ impl Follower {
     /// Whether something has arrived from the primary since the last call.
     pub(crate) fn take_heard(&mut self) -> bool {
         std::mem::take(&mut self.has_heard)
+    }
+
+    /// Gives the primary a promise that it has asked for in this epoch.
+    pub(crate) fn promise(&mut self, cx: &mut Cx<'_>, epoch: Revision, ask: OpId) {
+        let is_of_link = self.source.is_some_and(|source| source.greeting.epoch == epoch);
+        if is_of_link && self.is_online() {
+            self.send(cx, PromiseQuestion::promise(epoch, ask));
+        }
     }
 
     /// Reports what this server has.

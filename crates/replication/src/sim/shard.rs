@@ -15,7 +15,7 @@ use crate::action::LinkId;
 use crate::cluster::{Cluster, ShardMember, ShardPrimary};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use weft_cluster::node::{Duty, Member, Revision};
+use weft_cluster::node::{Duty, Member, OpId, Revision};
 use weft_cluster::{NodeId, ShardId};
 
 /// Longest time in ms until a server sees a decision, or carries it out.
@@ -83,6 +83,10 @@ impl ShardMember for Reports {
     fn written(&self, offset: u64) {
         self.view().offset = offset;
     }
+
+    fn promise_asked(&self, _: NodeId, _: Revision, _: OpId) {}
+
+    fn promised(&self, _: Member, _: OpId) {}
 }
 
 /// The shard as the store has it.

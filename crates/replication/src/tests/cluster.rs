@@ -2,13 +2,13 @@
 
 use super::{Bench, id};
 use crate::action::ConnId;
-use crate::cluster::{Cluster, Greeting, ShardMember, ShardPrimary};
+use crate::cluster::{Cluster, Greeting, PromiseQuestion, ShardMember, ShardPrimary};
 use crate::node::Node;
 use crate::settings::{DisklessLoad, Settings};
 use crate::stream::Position;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use weft_cluster::node::{Duty, Member, Revision};
+use weft_cluster::node::{Duty, Member, OpId, Revision};
 use weft_cluster::{NodeId, ShardId};
 
 /// Answers every question alike, and records the reports.
@@ -69,6 +69,14 @@ impl ShardMember for Scribe {
 
     fn written(&self, offset: u64) {
         self.note(format!("written {offset}"));
+    }
+
+    fn promise_asked(&self, _: NodeId, epoch: Revision, ask: OpId) {
+        self.note(format!("asked {} in {epoch}", ask.0));
+    }
+
+    fn promised(&self, member: Member, ask: OpId) {
+        self.note(format!("{} promised {}", member.incarnation, ask.0));
     }
 }
 
@@ -405,4 +413,77 @@ fn greetings_are_encoded() {
     // Without a cluster it is an unknown option.
     let mut bench = Bench::primary(Settings::default());
     assert_eq!(bench.replconf(1, &greeting(5, 1)), ["1: -ERR syntax error"]);
+}
+
+fn question(epoch: u64, ask: u64, node: u8, incarnation: u64) -> PromiseQuestion {
+    let member = Member { node: node_id(node), incarnation };
+    PromiseQuestion { epoch, ask: OpId(ask), member }
+}
+
+#[test]
+fn primary_asks_for_promises_in_the_stream() {
+    let (mut bench, scribe) = member(None, Settings::default());
+    bench.lead(5);
+    bench.replconf(1, &greeting(5, 1));
+    let ask = |bench: &mut Bench, of: PromiseQuestion| {
+        let before = bench.node.stream().offset();
+        bench.run(|node, now, out| node.ask_promise(now, of, out));
+        bench.node.stream().offset() - before
+    };
+    assert_eq!(ask(&mut bench, question(5, 70, 3, 1)), 0, "it has only greeted");
+    bench.replconf(1, "weft-promise 5 70");
+    assert_eq!(scribe.take(), ["has 0", "written 0"], "nor does it promise");
+    bench.attach(1);
+    scribe.take();
+    assert_eq!(ask(&mut bench, question(4, 70, 3, 1)), 0, "another epoch");
+    assert_eq!(ask(&mut bench, question(5, 70, 3, 2)), 0, "another incarnation");
+    let of = question(5, 70, 3, 1);
+    let bytes = of.encode();
+    assert_eq!(ask(&mut bench, of), bytes.len() as u64);
+    assert_eq!(PromiseQuestion::parse(&bytes), Some(of));
+    for other in ["weft-promise 4 70", "weft-promise 6 70", "weft-promise 5"] {
+        bench.replconf(1, other);
+        assert!(scribe.take().is_empty(), "{other}");
+    }
+    bench.replconf(2, "weft-promise 5 70");
+    assert!(scribe.take().is_empty(), "a client that is no replica");
+    assert!(bench.replconf(1, "weft-promise 5 70").is_empty(), "it has no reply");
+    assert_eq!(scribe.take(), ["1 promised 70"]);
+    bench.lead(6);
+    scribe.take();
+    bench.replconf(1, "weft-promise 5 70");
+    assert!(scribe.take().is_empty(), "the link has ended with its epoch");
+}
+
+#[test]
+fn replica_promises_to_the_primary_that_has_asked() {
+    let (mut bench, scribe) = member(Some(place(100)), Settings::default());
+    bench.greet_above(5, "+OK");
+    bench.receive("+CONTINUE\r\n");
+    scribe.take();
+    let link = bench.link();
+    let hear = |bench: &mut Bench, of: PromiseQuestion| {
+        let mut splitter = crate::apply::Splitter::new(0);
+        splitter.push(&of.encode());
+        let unit = splitter.next_unit().expect("valid").expect("whole");
+        assert_eq!((unit.kind(), unit.len()), (crate::apply::Kind::AskPromise, 0));
+        bench.run(|node, _, _| node.promise_asked(link, unit.bytes()));
+    };
+    hear(&mut bench, question(5, 70, 3, 7));
+    hear(&mut bench, question(5, 70, 1, 8));
+    assert!(scribe.take().is_empty(), "others are asked");
+    hear(&mut bench, question(5, 70, 1, 7));
+    assert_eq!(scribe.take(), ["asked 70 in 5"]);
+    let give = |bench: &mut Bench, to: u8, epoch: u64| {
+        bench.run(|node, now, out| node.promise(now, node_id(to), epoch, OpId(70), out));
+        bench.take_actions()
+    };
+    assert!(give(&mut bench, 3, 5).is_empty() && give(&mut bench, 2, 6).is_empty());
+    assert_eq!(give(&mut bench, 2, 5), ["1> *4 $8 REPLCONF $12 weft-promise $1 5 $2 70"]);
+    bench.hold();
+    assert!(give(&mut bench, 2, 5).is_empty());
+    hear(&mut bench, question(5, 71, 1, 7));
+    assert!(!scribe.take().contains(&"asked 71 in 5".to_string()));
+    bench.greet_above(6, "+OK");
+    assert!(give(&mut bench, 2, 6).is_empty(), "before there is a link");
 }

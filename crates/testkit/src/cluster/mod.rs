@@ -60,6 +60,8 @@ pub struct Settings {
     pub cut_store: bool,
     /// Whether nodes reach each other by proxies: each announces the port of one.
     pub cut_nodes: bool,
+    /// Whether each node has a TLS port, by which it is met. The arguments name the certificates.
+    pub tls: bool,
     /// Arguments of all nodes.
     pub args: Vec<String>,
     /// Arguments of Weft alone.
@@ -74,6 +76,7 @@ impl Settings {
             stores: 1,
             cut_store: false,
             cut_nodes: false,
+            tls: false,
             args: Vec::new(),
             weft: Vec::new(),
         }
@@ -103,6 +106,7 @@ pub struct Cluster {
     /// For each node one proxy for each member of etcd.
     store_links: Vec<Vec<Proxy>>,
     node_links: Vec<Proxy>,
+    tls_ports: Vec<u16>,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -139,6 +143,7 @@ impl Cluster {
             program,
             store_links: Vec::new(),
             node_links: Vec::new(),
+            tls_ports: Vec::new(),
             _turn: turn,
         };
         for _ in 0..cluster.settings.nodes {
@@ -175,6 +180,9 @@ impl Cluster {
             let links = etcd.endpoints().split(',').map(|e| Proxy::to(port(e))).collect();
             self.store_links.push(links);
         }
+        if self.settings.tls {
+            self.tls_ports.push(ports::node_port());
+        }
         self.nodes.push(node);
         let args = self.args_of(index);
         self.nodes[index].set_args(args);
@@ -192,6 +200,9 @@ impl Cluster {
             .collect();
         if self.settings.cut_nodes {
             args.extend(["--cluster-announce-port".into(), announced]);
+        }
+        if let Some(port) = self.tls_ports.get(index) {
+            args.extend(["--tls-port".into(), port.to_string()]);
         }
         args.extend(self.settings.args.iter().cloned());
         if self.kind == Kind::Weft {
@@ -219,6 +230,11 @@ impl Cluster {
             Some(link) => link.port(),
             None => self.nodes[index].port(),
         }
+    }
+
+    /// The TLS port of a node.
+    pub fn tls_port(&self, index: usize) -> Option<u16> {
+        self.tls_ports.get(index).copied()
     }
 
     /// The number of the node that announces this port.
@@ -301,7 +317,7 @@ impl Cluster {
         for i in 0..nodes {
             self.client(i).ok(&["CLUSTER", "SET-CONFIG-EPOCH", &(i + 1).to_string()]);
         }
-        let port = self.announced(0).to_string();
+        let port = self.tls_port(0).unwrap_or_else(|| self.announced(0)).to_string();
         let bus = (self.nodes[0].port() + ports::BUS).to_string();
         for i in 1..nodes {
             self.client(i).ok(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);

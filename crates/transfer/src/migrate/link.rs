@@ -7,6 +7,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Error, ErrorKind, Read, Write
 use std::net::{Ipv4Addr, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use weft_resp::append_request;
 
 /// The context of links, if they are encrypted (`tls-cluster`).
 static TLS: RwLock<Option<Arc<ClientConfig>>> = RwLock::new(None);
@@ -80,7 +81,16 @@ impl Link {
 
     /// Sends a request, or buffers it until the next flush.
     pub fn send(&mut self, words: &[&[u8]]) -> io::Result<()> {
+        /// The head and the end of a word.
+        const HEAD: usize = 16;
+        let bytes: usize = words.iter().map(|word| word.len() + HEAD).sum();
         let to = self.writer();
+        if bytes <= BUFFER {
+            // Formatting each head into the stream costs more than this copy.
+            let mut request = Vec::with_capacity(bytes + HEAD);
+            append_request(words, &mut request);
+            return to.write_all(&request);
+        }
         write!(to, "*{}\r\n", words.len())?;
         for word in words {
             write!(to, "${}\r\n", word.len())?;

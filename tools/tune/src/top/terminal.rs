@@ -120,7 +120,7 @@ fn sample(mut sampler: Sampler, interval: Duration, sender: &Sender<Message>) {
             Ok(sample) => Message::Sample(Box::new(sample)),
             Err(trouble) => Message::Lost(trouble),
         };
-        let is_lost = matches!(message, Message::Lost(_));
+        let mut is_lost = matches!(message, Message::Lost(_));
         if sender.send(message).is_err() {
             return;
         }
@@ -130,12 +130,9 @@ fn sample(mut sampler: Sampler, interval: Duration, sender: &Sender<Message>) {
                 Ok(()) => Message::Reconnected,
                 Err(trouble) => Message::Lost(trouble),
             };
-            let is_back = matches!(message, Message::Reconnected);
+            is_lost = matches!(message, Message::Lost(_));
             if sender.send(message).is_err() {
                 return;
-            }
-            if is_back {
-                break;
             }
         }
         // Without the samples that a silent server made late.

@@ -213,6 +213,21 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "weft-metrics",
+        &[
+            "weft-acl",
+            "weft-admin",
+            "weft-config",
+            "weft-durability",
+            "weft-executor",
+            "weft-net",
+            "weft-process",
+            "weft-replication-driver",
+            "weft-scheduler",
+            "weft-state",
+        ],
+    ),
+    (
         "weft-io",
         &[
             "weft-acl",
@@ -251,6 +266,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-io",
             "weft-keyspace",
             "weft-memory",
+            "weft-metrics",
             "weft-net",
             "weft-process",
             "weft-replication-driver",

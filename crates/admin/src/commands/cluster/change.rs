@@ -55,10 +55,6 @@ fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResul
     }
     keep_own(&topology, &mut plan.requests);
     let waiting = block(cx)?;
-    // Marks that a change of the owner ends are dropped with it, and stay if it fails.
-    if plan.requests.is_empty() || matches!(verb, Verb::Reset) {
-        driver.mark(&plan.marks);
-    }
     match plan.meet {
         Some(address) => driver.meet(address, waiting),
         None => driver.request(plan.requests, waiting),
@@ -93,11 +89,11 @@ fn request_in_transaction(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Ve
     let map = driver.without_released(client, &topology.map);
     let plan = plan_of(cx, &map, me, verb)?;
     match (verb, &plan.requests[..]) {
-        (Verb::DelSlots | Verb::DelSlotsRange, [NodeRequest::DeleteSlots(slots)]) => {
+        (Verb::DelSlots | Verb::DelSlotsRange, [NodeRequest::DeleteSlots(slots), ..]) => {
             driver.release(client, slots);
         }
-        (Verb::AddSlots | Verb::AddSlotsRange, [NodeRequest::AddSlots(slots)]) => {
-            driver.take_over(&topology.map, me, slots);
+        (Verb::AddSlots | Verb::AddSlotsRange, [NodeRequest::AddSlots(slots), ..]) => {
+            driver.take_over(slots);
         }
         _ if plan == Plan::default() => {}
         _ => return Err(IN_TRANSACTION),

@@ -19,6 +19,8 @@ pub enum Key {
     Handover(HandoverId),
     Failover(ShardId),
     Lease(NodeId),
+    /// The marks of SETSLOT of a shard.
+    Marks(ShardId),
 }
 
 impl Key {
@@ -36,6 +38,7 @@ impl Key {
             "handovers" => Some(Key::Handover(id)),
             "failovers" => Some(Key::Failover(id)),
             "leases" => Some(Key::Lease(id)),
+            "marks" => Some(Key::Marks(id)),
             _ => None,
         }
     }
@@ -51,6 +54,7 @@ impl fmt::Display for Key {
             Key::Handover(id) => write!(f, "handovers/{id}"),
             Key::Failover(id) => write!(f, "failovers/{id}"),
             Key::Lease(id) => write!(f, "leases/{id}"),
+            Key::Marks(id) => write!(f, "marks/{id}"),
         }
     }
 }
@@ -70,6 +74,7 @@ mod tests {
             Key::Handover(id),
             Key::Failover(id),
             Key::Lease(id),
+            Key::Marks(id),
         ];
         for key in keys {
             assert_eq!(Key::parse(&key.to_string()), Some(key));

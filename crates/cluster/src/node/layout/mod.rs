@@ -6,11 +6,13 @@
 
 mod copying;
 mod key;
+mod marks;
 mod text;
 mod values;
 
 pub use copying::{CopyPhase, Copying};
 pub use key::{HandoverId, IslandId, Key};
+pub use marks::MarksValue;
 pub use text::Invalid;
 pub use values::{
     Candidacy, FailoverValue, HandoverValue, IslandValue, LeaseValue, NodeValue, ShardValue,

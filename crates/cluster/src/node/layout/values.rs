@@ -183,11 +183,11 @@ impl ShardValue {
     }
 }
 
-fn join(ranges: &[SlotRange]) -> String {
+pub(super) fn join(ranges: &[SlotRange]) -> String {
     ranges.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-fn set_of(ranges: &[SlotRange]) -> SlotSet {
+pub(super) fn set_of(ranges: &[SlotRange]) -> SlotSet {
     ranges.iter().flat_map(|range| range.slots()).collect()
 }
 

@@ -1,7 +1,8 @@
 //! Invariants: at each step, and at the end.
 
+use super::tally::Count;
 use super::world::{Pid, T, World};
-use crate::id::ShardId;
+use crate::id::{NodeId, ShardId};
 use crate::node::FailoverMode;
 use crate::node::NodeRequest;
 use crate::node::action::Duty;
@@ -31,13 +32,34 @@ impl World {
             // The operator has accepted the loss.
             acked.retain(|(offset, write)| process.log.has(*offset, *write));
             self.takeovers.remove(&host);
-            self.tally.takeovers += 1;
+            self.tally.count(Count::Takeovers);
         }
         let acked = &self.acked[&shard];
         let lost = acked.iter().find(|(offset, write)| !process.log.has(*offset, *write));
         if let Some((offset, write)) = lost {
             let wrong = format!("{pid} leads {shard:?} without write {write} at {offset}");
             self.fault(wrong);
+        }
+    }
+
+    /// A shard whose replica moves away by itself keeps as many as `cluster-migration-barrier` says.
+    pub fn check_migrations(&mut self) {
+        let truth = &self.store.truth;
+        let moved: Vec<(NodeId, ShardId)> = truth
+            .nodes
+            .iter()
+            .filter(|(id, line)| self.shard_of.get(id).is_some_and(|shard| *shard != line.shard))
+            .map(|(id, _)| (*id, self.shard_of[id]))
+            .collect();
+        let kept = |shard| truth.nodes_of(shard).count().saturating_sub(1);
+        let few = moved.iter().find(|(_, from)| kept(*from) < 1).copied();
+        self.shard_of = truth.nodes.iter().map(|(id, line)| (*id, line.shard)).collect();
+        if !self.plan.settings.migrates {
+            return;
+        }
+        self.tally.count_many(Count::Migrated, moved.len() as u64);
+        if let Some((node, from)) = few {
+            self.fault(format!("{node:?} leaves shard {from:?} without a replica"));
         }
     }
 
@@ -130,6 +152,8 @@ impl World {
                 .iter()
                 .copied()
                 .filter(|pid| nodes.contains(&self.processes[*pid].member.node))
+                // A node that came from another shard may have its data still.
+                .filter(|pid| self.processes[*pid].node.data.whole)
                 .max_by_key(|pid| self.processes[*pid].log.len());
             if let (false, Some(pid)) = (is_left, best) {
                 let host = self.processes[pid].host;

@@ -1,5 +1,6 @@
 //! Moves of slots with their keys: a driver of the machine without keys, and what must hold.
 
+use super::tally::Count;
 use super::world::{Pid, World};
 use crate::node::NodeRequest;
 use crate::node::layout::{CopyPhase, HandoverId};
@@ -96,7 +97,7 @@ impl World {
             if before.contains(&id) {
                 continue;
             }
-            self.tally.copied += 1;
+            self.tally.count(Count::Copied);
             let Some((from, to)) = self.prepared.get(&id).copied() else {
                 return self.fault(format!("slots of {id:?} move before their keys"));
             };

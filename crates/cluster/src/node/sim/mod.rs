@@ -13,9 +13,11 @@
 mod chaos;
 mod checks;
 mod copies;
+mod marks;
 mod process;
 mod replication;
 mod store;
+mod tally;
 mod tests;
 mod world;
 
@@ -26,8 +28,9 @@ use crate::node::layout::{IslandValue, Key, NodeValue, ShardValue};
 use crate::node::{Node, Settings};
 use crate::slots::{Slot, SlotSet};
 use process::Log;
+use tally::Tally;
 use weft_base::rng::Rng;
-use world::{Event, Pid, Plan, SLOTS_EACH, T, Tally, World};
+use world::{Event, Pid, Plan, SLOTS_EACH, T, World};
 
 /// Duration of the faults.
 const FAULTS: Ms = 12_000;
@@ -39,7 +42,18 @@ fn plan(rng: &mut Rng) -> Plan {
     let hosts = (least + rng.below(4) as usize).clamp(3, 12);
     let settings =
         Settings { timeout: T, quorum, continues: rng.below(3) == 0, ..Settings::default() };
-    Plan { hosts, shards, settings, durable: rng.below(4) == 0 }
+    let durable = rng.below(4) == 0;
+    Plan { hosts, shards, settings, durable, weights: chaos::weights(rng) }
+}
+
+impl Plan {
+    /// The shard with which a host begins. If replicas move, the first shard has more than it needs.
+    fn shard_of(&self, host: usize) -> usize {
+        match self.settings.migrates && host > 2 * self.settings.quorum.max(1) as usize + 1 {
+            true => 0,
+            false => host % self.shards,
+        }
+    }
 }
 
 fn new_id(rng: &mut Rng) -> NodeId {
@@ -80,7 +94,7 @@ fn populate(world: &mut World) {
     }
     for host in 0..hosts {
         let value = NodeValue {
-            shard: world.shard_ids[host % shards],
+            shard: world.shard_ids[world.plan.shard_of(host)],
             addresses: Addresses::default(),
             zone: String::new(),
             no_failover: false,
@@ -116,6 +130,8 @@ impl World {
             | Event::Expire
             | Event::Client
             | Event::Chaos
+            | Event::Strike(_)
+            | Event::Then(..)
             | Event::Calm
             | Event::Check
             | Event::HealLink(..)
@@ -146,6 +162,7 @@ impl World {
             Event::Tick(pid) => {
                 self.call(pid, Node::tick);
                 self.drive_copies(pid);
+                self.check_shown_marks(pid);
                 let delay = 60 + self.below(40);
                 self.later(delay, Event::Tick(pid));
             }
@@ -190,6 +207,9 @@ impl World {
                 let delay = self.below(600);
                 self.later(delay, Event::Chaos);
             }
+            Event::Strike(_) | Event::Then(..) if self.calm => {}
+            Event::Then(kind, host) => self.inject(kind, host),
+            Event::Strike(host) => self.strike(host),
             Event::Calm => self.calm_down(),
             Event::HealLink(one, other) => {
                 self.cut.remove(&(one, other));
@@ -215,7 +235,13 @@ impl World {
 /// Runs a seed. Returns its totals, or the violation.
 fn run(seed: u64, verbose: bool) -> Result<Tally, String> {
     let mut rng = Rng::new(seed);
-    let plan = plan(&mut rng);
+    let mut plan = plan(&mut rng);
+    if seed % 4 == 3 {
+        plan.settings.migrates = true;
+        plan.settings.migration_delay = T;
+        plan.shards = 2;
+        plan.hosts = plan.hosts.max(2 * (plan.settings.quorum as usize + 2)).max(6);
+    }
     run_plan(rng, plan, verbose)
 }
 

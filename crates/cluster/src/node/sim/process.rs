@@ -1,7 +1,7 @@
 //! A process in the simulation: a node, its data, and what its driver holds.
 
 use super::store::Store;
-use crate::node::action::{DrainId, Duty, Member, Ms, OpId, Revision};
+use crate::node::action::{DrainId, Duty, Led, Member, Ms, OpId, Revision};
 use crate::node::{Action, Ids, Node, Settings};
 use crate::slots::{Slot, SlotSet};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +91,9 @@ pub(super) struct Process {
     /// The data are whole.
     pub whole: bool,
     /// They have all writes that this incarnation has confirmed.
-    pub durable: Option<u64>,
+    pub durable: Option<Led>,
+    /// All of its data are on its disk.
+    pub kept: bool,
     /// Counts loads, so that the end of a cancelled one is ignored.
     pub load: u64,
     /// Counts the links to primaries.
@@ -113,7 +115,7 @@ impl Process {
         log: Log,
         rng: &mut Rng,
     ) -> Process {
-        let (rate, start) = (950 + rng.below(101), rng.below(1_000_000));
+        let (rate, start) = (950 + rng.below(101), rng.below(10_000_000));
         let mut ids = Rng::new(rng.next_u64());
         let ids: Ids = Box::new(move || {
             crate::NodeId::from_random(std::array::from_fn(|_| ids.below(256) as u8))
@@ -140,6 +142,7 @@ impl Process {
             log,
             whole: false,
             durable: None,
+            kept: false,
             link: 0,
             handshakes: BTreeMap::new(),
             load: 0,

@@ -1,6 +1,7 @@
 //! Replication in the simulation: a replica pulls, its primary pushes, or sends a whole copy.
 
 use super::process::Log;
+use super::tally::Count;
 use super::world::{Event, Message, Pid, T, World};
 use crate::node::action::{Duty, OpId, Revision};
 
@@ -89,6 +90,7 @@ impl World {
         }
         if !attached {
             if !process.node.admits_replicas() {
+                self.tally.count(Count::RefusedHandshake);
                 return;
             }
             // A backlog may be too short for the missing part. A link has one handshake.
@@ -104,7 +106,7 @@ impl World {
             }
         }
         if !attached && self.processes[pid].handshakes[&(from, link)] {
-            self.tally.full_syncs += 1;
+            self.tally.count(Count::FullSyncs);
             let (log, member) = (self.processes[pid].log.clone(), self.processes[from].member);
             self.call(pid, |node, now, out| {
                 node.replica_progress(now, member, epoch, 0, false, out);
@@ -141,6 +143,8 @@ impl World {
         if !process.whole || process.log.len() != after {
             return;
         }
+        // Replicas don't sync what they acknowledge, and their mark stays.
+        process.kept = false;
         writes.iter().for_each(|write| process.log.push(*write));
         let (len, durable) = (process.log.len(), process.durable);
         self.call(pid, |node, now, out| node.data_at(now, len, durable, out));
@@ -153,11 +157,11 @@ impl World {
             return;
         }
         let discarded: Vec<u64> = process.log.missing_in(&log).to_vec();
-        self.tally.discarded += discarded.len() as u64;
+        self.tally.count_many(Count::Discarded, discarded.len() as u64);
         self.reported.extend(discarded);
         let process = &mut self.processes[pid];
         process.log = Log::default();
-        process.whole = false;
+        (process.whole, process.kept) = (false, false);
         process.load += 1;
         let load = process.load;
         self.call(pid, |node, now, out| node.data_incomplete(now, out));
@@ -178,6 +182,7 @@ impl World {
 
     /// The link of a replica breaks.
     pub fn reset_link(&mut self, pid: Pid) {
+        self.tally.count(Count::LinkReset);
         let process = &mut self.processes[pid];
         process.link += 1;
         process.attached = None;

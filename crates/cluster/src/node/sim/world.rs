@@ -1,10 +1,14 @@
 //! The simulated world: time, events, hosts, links, and replies to clients.
 
+use super::chaos;
+use super::marks::MarkOrders;
 use super::process::{Log, Process};
 use super::store::Store;
+use super::tally::{Count, Tally};
 use crate::id::{NodeId, ShardId};
-use crate::node::action::{Duty, Member, Ms, OpId, Operation, Outcome, Revision};
+use crate::node::action::{Duty, Led, Member, Ms, OpId, Operation, Outcome, Revision};
 use crate::node::layout::HandoverId;
+use crate::node::state::Shard;
 use crate::node::{Action, Change, Entry, LeaseId, Node, NodeRequest, RequestId, Settings};
 use crate::slots::Slot;
 use std::cmp::Reverse;
@@ -76,12 +80,20 @@ pub(super) enum Event {
     Pump(Pid),
     Watched(Pid, OpId, Vec<(Revision, Vec<Change>)>),
     WatchLost(Pid, OpId),
-    Net { from: usize, to: usize, message: Message },
+    Net {
+        from: usize,
+        to: usize,
+        message: Message,
+    },
     Loaded(Pid, u64, Log),
     Drain(Pid),
     Expire,
     Client,
     Chaos,
+    /// A fault of this host while a transaction of its shard is on its way.
+    Strike(usize),
+    /// A later fault of a chain.
+    Then(chaos::Kind, usize),
     Calm,
     Check,
     // The ends of faults.
@@ -93,47 +105,6 @@ pub(super) enum Event {
     Continue(Pid),
 }
 
-/// Counts of events, so that tests can see that they happened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
-    pub acked: u64,
-    pub promotions: u64,
-    pub handovers: u64,
-    /// Moves of slots with their keys.
-    pub copied: u64,
-    pub moved: u64,
-    pub lost: u64,
-    pub discarded: u64,
-    pub kills: u64,
-    pub stops: u64,
-    pub zombies: u64,
-    pub unknown: u64,
-    pub takeovers: u64,
-    pub full_syncs: u64,
-    pub promised: u64,
-}
-
-impl Tally {
-    pub fn add(&mut self, other: &Tally) {
-        let Tally { acked, promotions, handovers, moved, lost, discarded, kills, .. } = other;
-        self.acked += acked;
-        self.promotions += promotions;
-        self.handovers += handovers;
-        self.moved += moved;
-        self.lost += lost;
-        self.discarded += discarded;
-        self.kills += kills;
-        let Tally { stops, zombies, unknown, takeovers, full_syncs, promised, .. } = other;
-        self.stops += stops;
-        self.zombies += zombies;
-        self.unknown += unknown;
-        self.takeovers += takeovers;
-        self.full_syncs += full_syncs;
-        self.promised += promised;
-        self.copied += other.copied;
-    }
-}
-
 /// The conditions of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
@@ -142,6 +113,8 @@ pub(super) struct Plan {
     pub settings: Settings,
     /// Restarted processes have all their writes.
     pub durable: bool,
+    /// How often each kind of fault or order happens.
+    pub weights: chaos::Weights,
 }
 
 pub(super) struct World {
@@ -173,6 +146,7 @@ pub(super) struct World {
     requests: u64,
     /// Requests that move slots.
     moves: BTreeSet<RequestId>,
+    pub marks: MarkOrders,
     /// Moves of keys whose target has everything: source and target.
     pub prepared: BTreeMap<HandoverId, (Pid, Pid)>,
     /// Acknowledged writes of each shard, with their offsets.
@@ -181,7 +155,10 @@ pub(super) struct World {
     pub reported: BTreeSet<u64>,
     /// Hosts whose takeover an operator has ordered, and until when it may happen.
     pub takeovers: BTreeMap<usize, Ms>,
-    pub epochs: BTreeMap<ShardId, Revision>,
+    /// The epoch and the primary of each shard.
+    pub epochs: BTreeMap<ShardId, (Revision, Member)>,
+    /// The shard of each node, at the last commit.
+    pub shard_of: BTreeMap<NodeId, ShardId>,
     pub wrong: Option<String>,
     pub tally: Tally,
     pub verbose: bool,
@@ -212,11 +189,13 @@ impl World {
             writes: 0,
             requests: 0,
             moves: BTreeSet::new(),
+            marks: MarkOrders::default(),
             prepared: BTreeMap::new(),
             acked: BTreeMap::new(),
             reported: BTreeSet::new(),
             takeovers: BTreeMap::new(),
             epochs: BTreeMap::new(),
+            shard_of: BTreeMap::new(),
             wrong: None,
             tally: Tally::default(),
             verbose,
@@ -273,7 +252,7 @@ impl World {
     // ---- processes
 
     /// Starts a process on a host.
-    pub fn start(&mut self, host: usize, log: Log, durable: Option<u64>) -> Pid {
+    pub fn start(&mut self, host: usize, log: Log, durable: Option<Led>) -> Pid {
         let member = Member { node: self.ids[host], incarnation: self.rng.next_u64() };
         let settings = self.plan.settings.clone();
         let process = Process::new(self.now, host, member, settings, log.clone(), &mut self.rng);
@@ -283,7 +262,7 @@ impl World {
         self.current[host] = pid;
         self.execute(pid);
         let load = if log.len() == 0 { 0 } else { self.rng.below(T / 2) };
-        self.processes[pid].durable = durable;
+        (self.processes[pid].durable, self.processes[pid].kept) = (durable, durable.is_some());
         self.later(load, Event::Loaded(pid, 0, log));
         let (tick, pull) = (self.rng.below(100), self.rng.below(50));
         self.later(tick, Event::Tick(pid));
@@ -305,6 +284,7 @@ impl World {
         if matches!(request, NodeRequest::MoveSlots { .. }) {
             self.moves.insert(id);
         }
+        self.note_mark_order(pid, id, &request);
         self.call(pid, |node, now, out| node.request(now, id, request, out));
     }
 
@@ -340,7 +320,10 @@ impl World {
         match action {
             Action::Store { op, operation } => {
                 process.awaited.insert(op);
-                let delay = self.store_delay();
+                let mut delay = self.store_delay();
+                if let Operation::Transact(of) = &operation {
+                    delay += self.aim(pid, of);
+                }
                 self.later(delay, Event::ToStore(pid, op, operation));
                 self.later(STORE_TIMEOUT, Event::Timeout(pid, op));
             }
@@ -355,8 +338,10 @@ impl World {
                 // Clients of a lost role don't get an answer.
                 process.pending.clear();
                 process.duty = duty;
-                if matches!(duty, Duty::Lead { .. }) {
-                    process.durable = self.plan.durable.then_some(process.member.incarnation);
+                if let Duty::Lead { epoch, .. } = duty {
+                    let led = Led { incarnation: process.member.incarnation, epoch };
+                    process.durable = self.plan.durable.then_some(led);
+                    process.kept = self.plan.durable;
                 }
                 process.attached = None;
                 process.handshakes.clear();
@@ -369,18 +354,20 @@ impl World {
                     self.send(host, to, Message::Ask { epoch, ask });
                 }
             }
-            Action::Promise { to, ask } => {
+            Action::Promise { to, ask, .. } => {
                 if let Some(to) = self.ids.iter().position(|id| *id == to) {
-                    self.tally.promised += 1;
+                    self.tally.count(Count::Promised);
                     self.send(host, to, Message::Promise { from: pid, ask });
                 }
             }
             Action::Reply { request, result } => {
                 let is_move = self.moves.remove(&request);
-                if result.is_ok() && is_move {
-                    self.tally.moved += 1;
+                if self.marks.is_pending(request) {
+                    self.end_mark_order(request, result.is_ok());
+                } else if result.is_ok() && is_move {
+                    self.tally.count(Count::Moved);
                 } else if result.is_ok() {
-                    self.tally.handovers += 1;
+                    self.tally.count(Count::Handovers);
                 }
             }
             Action::Publish | Action::Log(_) => {}
@@ -430,13 +417,14 @@ impl World {
             _ => String::new(),
         });
         if self.cut_from_store.contains(&host) || (!self.calm && self.chance(1)) {
-            self.tally.unknown += 1;
+            self.tally.count(Count::Unknown);
         } else {
             let delay = self.store_delay();
             self.later(delay, Event::FromStore(pid, op, answer));
         }
         if self.store.revision > before {
             self.check_copies(&moved);
+            self.check_marks();
             self.store_changed();
         }
     }
@@ -499,21 +487,26 @@ impl World {
 
     /// After each commit: what must hold in the store and for those that serve.
     pub fn store_changed(&mut self) {
+        self.check_migrations();
         for pid in 0..self.processes.len() {
             if self.processes[pid].alive {
                 self.pump_later(pid);
                 self.check_serving(pid);
             }
         }
-        let shards: Vec<(ShardId, Revision)> =
-            self.store.truth.shards.iter().map(|(id, shard)| (*id, shard.epoch)).collect();
-        for (id, epoch) in shards {
-            let known = self.epochs.insert(id, epoch).unwrap_or(0);
+        let of_shard = |(id, shard): (&ShardId, &Shard)| (*id, (shard.epoch, shard.value.primary));
+        let shards: Vec<_> = self.store.truth.shards.iter().map(of_shard).collect();
+        for (id, (epoch, primary)) in shards {
+            let earlier = self.epochs.insert(id, (epoch, primary));
+            let (known, led) = earlier.unwrap_or((0, primary));
+            if led.node == primary.node && led.incarnation != primary.incarnation {
+                self.tally.count(Count::LedAgain);
+            }
             if epoch < known {
                 self.fault(format!("the epoch of {id:?} goes from {known} to {epoch}"));
             }
             if epoch > known && known > 0 {
-                self.tally.promotions += 1;
+                self.tally.count(Count::Promotions);
                 self.made_primary(id);
             }
         }
@@ -581,7 +574,7 @@ impl World {
             if let Some(wrong) = self.processes[pid].check(&self.store, Some(pending.slot)) {
                 self.fault(format!("acknowledged: {wrong}"));
             }
-            self.tally.acked += 1;
+            self.tally.count(Count::Acked);
             self.say(|| format!("{pid} acknowledges {} at {}", pending.write, pending.offset));
             self.acked.entry(shard).or_default().push((pending.offset, pending.write));
         }

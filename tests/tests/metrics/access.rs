@@ -1,0 +1,69 @@
+//! Rights to read, and the entries of ACL LOG about refusals.
+
+use crate::http::{Watched, basic};
+use weft_testkit::Client;
+
+/// The value of a field of the newest entry of ACL LOG.
+fn logged(client: &mut Client, field: &str) -> String {
+    let log = client.cmd(&["ACL", "LOG", "1"]);
+    let entry = log.items().first().expect("an entry").items();
+    let at = entry.iter().position(|item| item.text() == field).expect("the field");
+    entry[at + 1].text()
+}
+
+#[test]
+fn without_users_all_clients_on_this_machine_may_read() {
+    let watched = Watched::start(&[]);
+    assert_eq!(watched.get("/metrics").status, 200);
+    // A user without a password accepts any.
+    assert_eq!(watched.send("GET", "/metrics", &basic("default", "x")).status, 200);
+    // Wrong credentials are wrong, although none are needed.
+    assert_eq!(watched.send("GET", "/metrics", &basic("nosuch", "x")).status, 401);
+    assert_eq!(watched.send("GET", "/metrics", "Authorization: Bearer x\r\n").status, 401);
+}
+
+#[test]
+fn password_is_needed_if_the_default_user_has_one() {
+    let watched = Watched::start(&["--requirepass", "secret"]);
+    let mut client = watched.server.client();
+    client.ok(&["AUTH", "secret"]);
+    let refused = watched.get("/metrics");
+    assert_eq!(refused.status, 401);
+    assert!(refused.headers["www-authenticate"].starts_with("Basic realm="));
+    assert_eq!(client.cmd(&["ACL", "LOG"]).items().len(), 0, "no password was tried");
+    assert_eq!(watched.send("GET", "/metrics", &basic("default", "wrong")).status, 401);
+    assert_eq!(logged(&mut client, "reason"), "auth");
+    assert_eq!(logged(&mut client, "username"), "default");
+    assert_eq!(logged(&mut client, "object"), "metrics-port");
+    assert!(logged(&mut client, "client-info").ends_with("http=/metrics"));
+    let metrics = watched.send("GET", "/metrics", &basic("default", "secret"));
+    assert_eq!(metrics.status, 200);
+    assert_eq!(metrics.value("redis_acl_access_denied_auth_total"), 1.0);
+    // Probes need none.
+    assert_eq!(watched.get("/healthz").status, 200);
+    assert_eq!(watched.get("/readyz").status, 200);
+}
+
+#[test]
+fn user_needs_the_right_to_run_info() {
+    let watched = Watched::start(&[]);
+    let mut client = watched.server.client();
+    client.ok(&["ACL", "SETUSER", "monitor", "on", ">pass:word", "+info"]);
+    client.ok(&["ACL", "SETUSER", "reader", "on", ">pw", "~*", "+@all", "-info"]);
+    client.ok(&["ACL", "SETUSER", "away", "off", ">pw", "+info"]);
+    let status = |user, password| watched.send("GET", "/metrics", &basic(user, password)).status;
+    assert_eq!(status("monitor", "pass:word"), 200);
+    assert_eq!(status("away", "pw"), 401);
+    assert_eq!(status("reader", "pw"), 403);
+    assert_eq!(logged(&mut client, "reason"), "command");
+    assert_eq!(logged(&mut client, "object"), "info");
+    assert_eq!(logged(&mut client, "username"), "reader");
+    client.ok(&["ACL", "SETUSER", "default", "-info"]);
+    assert_eq!(watched.get("/metrics").status, 403);
+    client.ok(&["ACL", "SETUSER", "default", "off"]);
+    assert_eq!(watched.get("/metrics").status, 401);
+    assert_eq!(status("monitor", "pass:word"), 200);
+    // A change of users is in force at once.
+    client.ok(&["ACL", "DELUSER", "monitor"]);
+    assert_eq!(status("monitor", "pass:word"), 401);
+}
