@@ -137,7 +137,7 @@ impl Known {
         let lost = self.acked.iter().filter(|element| found.remove(*element).is_none()).count();
         assert!(!keeps_all || lost == 0, "{list}: {lost} of {} are lost", self.acked.len());
         found.retain(|element, _| !self.unknown.contains(element));
-        assert!(found.is_empty(), "{list}: nobody has appended {found:?}");
+        assert!(found.is_empty(), "{list}: no client has appended {found:?}");
         let count = session.until_done(&counter, &["GET", &counter]);
         let count = if count.is_null() { 0 } else { count.text().parse().expect("a number") };
         assert!(count <= self.count + self.open, "{counter}: {count} is too much");
@@ -160,7 +160,7 @@ fn keys(cluster: &Cluster, node: usize) -> Option<Vec<String>> {
     Some(keys)
 }
 
-/// What is wrong with the places of keys: each is on the shard that owns its slot, and on all nodes of that shard.
+/// The keys in wrong places: each is on the shard that owns its slot, and on all nodes of that shard.
 fn misplaced(cluster: &Cluster) -> Option<String> {
     for primary in STAYS.map(|slot| cluster.owner(slot)) {
         let Some(primary) = primary else { return Some("a slot has no owner".to_string()) };

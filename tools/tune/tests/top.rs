@@ -37,7 +37,7 @@ fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What is the same for all servers.
+/// The parts that all servers share.
 fn check(server: &Server, kind: &str) -> serde_json::Value {
     let mut client = server.client();
     client.ok(&["SET", "key", "value"]);
@@ -93,7 +93,7 @@ fn redis_is_shown() {
 }
 
 #[test]
-fn refusals_are_told_in_words() {
+fn refusals_are_reported_in_words() {
     let server = Server::weft(&[]);
     let mut client = server.client();
     client.ok(&["ACL", "SETUSER", "blind", "on", ">secret", "+ping"]);
@@ -217,7 +217,7 @@ impl Page {
     }
 }
 
-/// What a terminal shows after this output: text at the places to which the page moves. Colours
+/// The screen of a terminal after this output: text at the places to which the page moves. Colours
 /// and modes are left out.
 fn screen(output: &str) -> String {
     let mut cells = vec![vec![' '; WIDTH]; HEIGHT];

@@ -16,7 +16,7 @@ const PROGRAMS: [&str; 3] = ["weft-server", "weft-benchmark", "weft-tune"];
 /// The target whose programs need no library of the system.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
-/// What to make.
+/// The kinds of files to make.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Programs that need no library of the system.

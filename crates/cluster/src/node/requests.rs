@@ -316,7 +316,7 @@ impl Node {
         Ok(change_owners(state, &keys, island, owners, (slots, None, Some(mine))))
     }
 
-    /// Slots of this shard get no owner. Those that another shard has taken meanwhile stay there: in Valkey, a node deletes slots
+    /// Slots of this shard get no owner. Slots that another shard has taken meanwhile stay there: in Valkey, a node deletes slots
     /// of others from its own view only.
     fn delete_slots(
         &self,

@@ -14,7 +14,7 @@
 //! * [`gather`] - how long it lets units gather before it writes
 //! * [`rewrite`] - the thread of a rewrite; [`base`]: the file that it writes
 //! * [`load`] - loading at the start, and DEBUG LOADAOF
-//! * [`mark`] - the primary of a cluster's shard that the manifest names
+//! * [`mark`] - the primary of a cluster's shard that the manifest names; [`marking`]: the writing thread's part
 //! * [`check`] - `--check-aof`; [`lock`]: one process writes a set of files
 //! * [`status`] - the numbers of INFO
 //!
@@ -24,11 +24,13 @@
 
 pub mod base;
 pub mod check;
+mod fatal;
 pub mod gather;
 pub mod lifecycle;
 pub mod load;
 pub mod lock;
 pub mod mark;
+mod marking;
 pub mod order;
 pub mod rewrite;
 pub mod start;
@@ -244,6 +246,12 @@ impl Aof {
         } else {
             self.order(Order::Look);
         }
+    }
+
+    /// This process leads a shard as this primary, or leads none any more: see [`mark`].
+    pub fn want_mark(&self, led: Option<mark::Led>) {
+        self.mark.want(led);
+        self.order(Order::Look);
     }
 
     /// Sends an order to the writing thread. Returns whether there is one.

@@ -7,9 +7,10 @@
 //! Failed writes are retried; until one succeeds, write commands are refused (MISCONF). Under
 //! `always`, the server stops, since it could not reply to any write.
 
+use crate::aof::fatal::end_for;
 use crate::aof::gather::{Gathering, unhurried};
 use crate::aof::lifecycle::{Files, Lifecycle};
-use crate::aof::mark::Marking;
+use crate::aof::marking::Marking;
 use crate::aof::order::Order;
 use crate::aof::rewrite;
 use crate::aof::rewrite::Refusal;
@@ -685,13 +686,6 @@ fn end_for_sync(why: &str) -> ! {
     end_for(&format!(
         "Can't persist AOF for fsync error when the AOF fsync policy is 'always': {why}. Exiting..."
     ))
-}
-
-/// Stops the server.
-pub(super) fn end_for(why: &str) -> ! {
-    log_warning!("{why}");
-    weft_process::pidfile::remove_held();
-    std::process::exit(1);
 }
 
 /// The error for a rewrite whose log has ended.

@@ -24,7 +24,7 @@ pub enum Reply {
     Null,
 }
 
-/// An error that the server replied, to tell it from a lost connection.
+/// An error that the server replied, to distinguish it from a lost connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal(pub String);
 

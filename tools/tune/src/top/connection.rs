@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_from_an_end() {
+    fn silence_is_distinguished_from_an_end() {
         let silent = io::Error::from(io::ErrorKind::WouldBlock);
         assert_eq!(lost(&silent), "no reply within 5 s");
         assert!(lost(&io::Error::from(io::ErrorKind::BrokenPipe)).starts_with("connection lost: "));

@@ -144,7 +144,7 @@ fn replication(replication: &Replication) -> (String, bool) {
         return (format!("replica of {primary}: {link}{idle}"), !is_up);
     }
     let behind = match replication.most_behind_bytes {
-        Some(bytes_behind) => format!(", the last is {} behind", bytes(bytes_behind as f64)),
+        Some(bytes_behind) => format!(", the last is {} late", bytes(bytes_behind as f64)),
         None => String::new(),
     };
     let replicas = match replication.replicas {

@@ -1,4 +1,4 @@
-//! What the page, the text and the JSON show: rates and states, and nothing that they have to
+//! The contents of the page, the text and the JSON: rates and states, and nothing that they have to
 //! compute. The names and units of the fields are those of the JSON, and don't change within a
 //! [`SCHEMA`]; new fields may come. docs/watch.md describes them.
 
@@ -110,7 +110,7 @@ pub struct Thread {
     pub node: Option<usize>,
     pub voluntary_per_second: Option<f64>,
     pub involuntary_per_second: Option<f64>,
-    /// What INFO reports of an I/O thread.
+    /// INFO's report of an I/O thread.
     pub io: Option<IoThread>,
 }
 

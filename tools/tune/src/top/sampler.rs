@@ -73,7 +73,7 @@ impl Sampler {
         }
         let info = Info::parse(&text);
         let pid = self.process(&info);
-        // Without its process, a server behind a local port may be at the end of a tunnel.
+        // Without its process, a server at a local port may be at the end of a tunnel.
         let reading = pid.map(|pid| reading::read(&self.host, &self.fixed, pid));
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Sample {

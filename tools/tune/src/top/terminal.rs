@@ -36,7 +36,7 @@ const REMARK: u32 = 5;
 
 type Screen = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
 
-/// What the drawing thread waits for.
+/// The events of the drawing thread.
 enum Message {
     Sample(Box<Sample>),
     Lost(Trouble),

@@ -308,7 +308,7 @@ fn text_has_all_parts() {
         "Clients    50 of 10000, 0 blocked",
         "Keys       1,001 in 2 databases, 10 with expiry; 100 % hits",
         "Threads    2 I/O, 1 active; CPU 95 %, most by weft-io-0: 95.0 %\n",
-        "Role       primary, 1 replica, the last is 512 B behind\n",
+        "Role       primary, 1 replica, the last is 512 B late\n",
         "Saves      last save or start 2m 00s ago",
         "\nget         100k    1.5 µs     100         0    3.0 µs\n",
         "1: 100 %\n",

@@ -319,7 +319,7 @@ impl World {
         let (member, durable) = (process.member, process.durable);
         let primary = self.store.truth.shard_of(member.node).map(|(_, shard)| shard.value.primary);
         let is_old = durable.is_some_and(|led| {
-            primary.is_some_and(|of| of.node == member.node && of.incarnation != led)
+            primary.is_some_and(|of| of.node == member.node && of.incarnation != led.incarnation)
         });
         if is_old {
             self.tally.count(Count::OldDataReturn);

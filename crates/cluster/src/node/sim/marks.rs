@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A mark: the shard that has it, whether it is an import, the slot.
 type Place = (ShardId, bool, Slot);
 
-/// What operators have ordered.
+/// The orders of operators.
 #[derive(Debug, Default)]
 pub(super) struct MarkOrders {
     /// Requests that may still have an effect.

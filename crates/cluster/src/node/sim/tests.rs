@@ -83,7 +83,7 @@ const PLANTED: [Fault; 34] = [
     Fault::MarksKeptByMove,
 ];
 
-/// Those that a few runs find.
+/// Faults that a few runs find.
 const FREQUENT: [Fault; 10] = [
     Fault::DeadlineFromAnswer,
     Fault::OldEpochAccepted,

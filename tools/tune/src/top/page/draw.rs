@@ -274,7 +274,7 @@ fn draw_panel(
     }
 }
 
-/// What a panel's title says of its content.
+/// A panel's title.
 fn remark(panel: Panel, report: &Report) -> String {
     let is_local = report.server.is_local;
     match panel {

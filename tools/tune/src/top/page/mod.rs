@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`draw`] | the layout: one panel at a time on small terminals, all of them on large ones |
 //! | [`table`] | tables that fit into a width, sorted and scrolled |
-//! | [`columns`] | what the tables show |
+//! | [`columns`] | columns of the tables |
 //! | [`style`] | colours, and numbers as text |
 
 pub mod columns;
@@ -59,7 +59,7 @@ impl Panel {
     }
 }
 
-/// What to do after a key.
+/// The step after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Nothing has changed.
@@ -92,7 +92,7 @@ pub struct Page {
 /// A line about the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// What is shown is old.
+    /// The shown values are old.
     Problem(String),
     /// Something has happened, and is over.
     Remark(String),

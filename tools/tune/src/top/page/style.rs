@@ -37,12 +37,12 @@ impl Palette {
         self.color(Color::Green)
     }
 
-    /// What matters most of a line.
+    /// The most important part of a line.
     pub fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What matters least.
+    /// The least important part.
     pub fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }

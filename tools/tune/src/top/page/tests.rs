@@ -89,7 +89,7 @@ fn every_size_is_drawn() {
 }
 
 #[test]
-fn a_remote_server_says_what_is_not_seen() {
+fn a_remote_server_has_no_threads_and_says_so() {
     let mut page = Page::new(Palette::new(true));
     page.update(remote());
     let all = lines(&mut page, 200, 60);

@@ -1,7 +1,7 @@
 //! Counts what etcd does for the nodes of a cluster: the real machines, the real client and a real etcd, without servers.
 //!
 //! The table of `docs/design/cluster.md`:
-//! `ETCD_BIN=... cargo run --profile quick -p weft-cluster-store --example many_nodes 10 30 100`.
+//! `ETCD_BIN=... cargo run --profile quick -p weft-cluster-driver --example many_nodes 10 30 100`.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write as _};
@@ -294,7 +294,7 @@ fn metrics(endpoint: &str) -> BTreeMap<String, f64> {
     sums
 }
 
-/// What happened between two moments.
+/// The differences between two moments.
 struct Span {
     before: BTreeMap<String, f64>,
     cpu: f64,
