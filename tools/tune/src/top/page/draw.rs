@@ -86,6 +86,9 @@ fn draw_title(page: &Page, frame: &mut Frame<'_>, area: Rect) {
     } else {
         spans.push(Span::raw(" weft-tune top"));
     }
+    if matches!(page.notice, Some(Notice::Problem(_))) {
+        spans.push(Span::raw("  NO DATA"));
+    }
     if page.is_paused {
         spans.push(Span::raw("  PAUSED"));
     }
@@ -316,7 +319,7 @@ Tab, ← →, 1-4    choose a panel
 ↑ ↓ PgUp PgDn    scroll the panel; Home, End
 s                sort by the next column
 r                reverse the order
-p, Space         pause: the page stays, counting goes on
+p, Space         pause: the page stays, counting continues
 ?                this help
 
 PING       ten times a second from here, percentiles of a minute

@@ -65,6 +65,8 @@ pub enum Next {
     /// Nothing has changed.
     Nothing,
     Draw,
+    /// Draw all of it: something else has written to the terminal.
+    Clear,
     /// Stop the process, as Ctrl-Z does elsewhere.
     Suspend,
     Quit,
@@ -144,7 +146,7 @@ impl Page {
             return match key.code {
                 KeyCode::Char('c') => Next::Quit,
                 KeyCode::Char('z') => Next::Suspend,
-                KeyCode::Char('l') => Next::Draw,
+                KeyCode::Char('l') => Next::Clear,
                 _ => Next::Nothing,
             };
         }

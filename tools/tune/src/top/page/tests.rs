@@ -158,6 +158,7 @@ fn problems_are_in_the_last_line() {
     page.notify(Some(Notice::Problem("connection lost; trying again".into())));
     let all = lines(&mut page, 80, 24);
     assert!(all[23].starts_with(" connection lost; trying again"), "{}", all[23]);
+    assert!(all[0].contains("  NO DATA"), "{}", all[0]);
     page.notify(None);
     assert!(lines(&mut page, 80, 24)[23].starts_with(" q quit"));
 }
