@@ -276,6 +276,33 @@ fn keys_quit_and_the_terminal_is_restored() {
 }
 
 #[test]
+fn a_stopped_page_gives_the_terminal_back_and_continues() {
+    if !has_script() {
+        return;
+    }
+    let server = Server::weft(&[]);
+    let mut page = Page::open(server.port());
+    page.wait_for("Requests");
+    page.press("\u{1a}");
+    let stat = format!("/proc/{}/stat", page.pid().as_raw_nonzero());
+    let deadline = Instant::now() + PATIENCE;
+    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+        assert!(Instant::now() < deadline, "it doesn't stop");
+        sleep(Duration::from_millis(20));
+    }
+    // script(1) stops with its child, and continues it.
+    let script = rustix::process::Pid::from_child(&page.script);
+    rustix::process::kill_process(script, rustix::process::Signal::CONT).unwrap();
+    page.press("?");
+    page.wait_for("this help");
+    page.press("qq");
+    assert_eq!(page.end(), 0);
+    let text = page.text();
+    let ways = ["\x1b[?1049h", "\x1b[?1049l"].map(|way| text.matches(way).count());
+    assert_eq!(ways, [2, 2], "left for the shell, entered again, left");
+}
+
+#[test]
 fn signals_restore_the_terminal() {
     if !has_script() {
         return;
@@ -304,5 +331,41 @@ fn a_lost_server_is_reported_and_found_again() {
     server.restart();
     page.wait_for("connected again");
     page.press("q");
+    assert_eq!(page.end(), 0);
+}
+
+#[test]
+fn a_revoked_permission_is_reported() {
+    if !has_script() {
+        return;
+    }
+    let server = Server::weft(&[]);
+    let mut client = server.client();
+    client.ok(&["ACL", "SETUSER", "watch", "on", ">secret", "+ping", "+info"]);
+    let mut page = Page::open_at(&format!("-p {} --user watch -a secret", server.port()));
+    page.wait_for("Requests");
+    client.ok(&["ACL", "SETUSER", "watch", "-info"]);
+    page.wait_for("the server doesn't permit INFO to user 'watch'");
+    client.ok(&["ACL", "SETUSER", "watch", "+info"]);
+    page.wait_for("connected again");
+    page.press("q");
+    assert_eq!(page.end(), 0);
+}
+
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn keys_are_answered_while_the_server_is_silent() {
+    if !has_script() {
+        return;
+    }
+    let server = Server::weft(&[]);
+    let mut page = Page::open(server.port());
+    page.wait_for("Requests");
+    server.signal(rustix::process::Signal::STOP);
+    page.wait_for("no reply within");
+    page.press("?");
+    page.wait_for("this help");
+    server.signal(rustix::process::Signal::CONT);
+    page.press("qq");
     assert_eq!(page.end(), 0);
 }

@@ -55,9 +55,8 @@ const INTERVALS: (f64, f64) = (0.1, 3600.0);
 
 /// Shows a running server: requests, latency, threads, CPUs, interrupts.
 ///
-/// For Weft, Valkey and Redis. Threads and CPUs are shown if the server runs on this machine, under
-/// this user or with enough rights. The server's user needs the commands INFO and PING. Press ? for
-/// the keys.
+/// For Weft, Valkey and Redis. Threads and CPUs are shown if the server runs on this machine. The
+/// server's user needs the commands INFO and PING. Press ? for the keys.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

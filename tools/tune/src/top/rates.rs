@@ -102,7 +102,7 @@ impl Rates {
             seconds: pair.seconds,
             server: server::server(pair.now, &threads),
             requests: server::requests(pair),
-            latency: self.latency(pair.now.probe_error.clone()),
+            latency: self.latency(pair.now),
             commands: server::commands(pair),
             cpus: host::cpus(pair, &self.fixed, &threads),
             interfaces: host::interfaces(pair),
@@ -116,10 +116,21 @@ impl Rates {
         }
     }
 
-    fn latency(&self, error: Option<String>) -> Latency {
-        let times: Vec<f64> =
-            self.probes.iter().map(|(_, time)| time.as_secs_f64() * 1e6).collect();
-        let at = |q| (!times.is_empty()).then(|| quantile(&times, q));
-        Latency { probes: times.len(), p50_us: at(0.5), p99_us: at(0.99), max_us: at(1.0), error }
+    fn latency(&self, now: &Sample) -> Latency {
+        let all: Vec<f64> = self.probes.iter().map(|(_, time)| micros(*time)).collect();
+        let new: Vec<f64> = now.probes.iter().map(|time| micros(*time)).collect();
+        let quantile = |times: &[f64], q| (!times.is_empty()).then(|| quantile(times, q));
+        Latency {
+            probes: all.len(),
+            p50_us: quantile(&all, 0.5),
+            p99_us: quantile(&all, 0.99),
+            max_us: quantile(&all, 1.0),
+            now_us: quantile(&new, 0.5),
+            error: now.probe_error.clone(),
+        }
     }
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
 }

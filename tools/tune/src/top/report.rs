@@ -77,6 +77,8 @@ pub struct Latency {
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
+    /// The median since the sample before.
+    pub now_us: Option<f64>,
     /// The reason why there are none.
     pub error: Option<String>,
 }
@@ -138,7 +140,7 @@ pub struct Cpu {
     /// Soft interrupts for received and sent packets.
     pub net_rx_per_second: f64,
     pub net_tx_per_second: f64,
-    /// The server's threads that ran here last.
+    /// The server's threads that used CPU time and ran here last, the busiest first.
     pub threads: Vec<String>,
 }
 

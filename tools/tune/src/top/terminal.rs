@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
+use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::crossterm::cursor::{Hide, Show};
 use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::execute;
@@ -95,9 +95,17 @@ fn enter() -> io::Result<Screen> {
         process::exit(101);
     }));
     enter_again()?;
+    blank()
+}
+
+/// A cleared screen. [`Terminal::clear`] would ask the terminal for its cursor, and the thread that
+/// reads keys would get the answer.
+fn blank() -> io::Result<Screen> {
     // One write for each frame, however long.
     let output = BufWriter::with_capacity(1 << 16, io::stdout());
-    Terminal::new(CrosstermBackend::new(output))
+    let mut screen = Terminal::new(CrosstermBackend::new(output))?;
+    screen.backend_mut().clear()?;
+    Ok(screen)
 }
 
 fn enter_again() -> io::Result<()> {
@@ -114,26 +122,31 @@ fn restore() {
 /// The loop of the sampling thread. Ends with the receiver.
 fn sample(mut sampler: Sampler, interval: Duration, sender: &Sender<Message>) {
     let mut next = Instant::now();
+    let mut is_lost = false;
     loop {
-        // The first report comes after an interval, so its first sample is taken at once.
-        let message = match sampler.sample(next) {
-            Ok(sample) => Message::Sample(Box::new(sample)),
-            Err(trouble) => Message::Lost(trouble),
-        };
-        let mut is_lost = matches!(message, Message::Lost(_));
-        if sender.send(message).is_err() {
-            return;
-        }
-        while is_lost {
-            thread::sleep(interval.min(RETRY));
-            let message = match sampler.reconnect() {
-                Ok(()) => Message::Reconnected,
-                Err(trouble) => Message::Lost(trouble),
-            };
-            is_lost = matches!(message, Message::Lost(_));
-            if sender.send(message).is_err() {
+        if is_lost && let Err(trouble) = sampler.reconnect() {
+            if sender.send(Message::Lost(trouble)).is_err() {
                 return;
             }
+            thread::sleep(interval.min(RETRY));
+            continue;
+        }
+        // The first report comes after an interval, so its first sample is taken at once.
+        let (was_lost, sample) = (is_lost, sampler.sample(next));
+        is_lost = sample.is_err();
+        let messages = match sample {
+            // A connection alone means little: a stopped process accepts it, too.
+            Ok(sample) if was_lost => {
+                vec![Message::Reconnected, Message::Sample(Box::new(sample))]
+            }
+            Ok(sample) => vec![Message::Sample(Box::new(sample))],
+            Err(trouble) => vec![Message::Lost(trouble)],
+        };
+        if messages.into_iter().any(|message| sender.send(message).is_err()) {
+            return;
+        }
+        if is_lost {
+            thread::sleep(interval.min(RETRY));
         }
         // Without the samples that a silent server made late.
         next = (next + interval).max(Instant::now() + interval / 2);
@@ -174,6 +187,7 @@ fn run(
             Message::Event(Event::Key(key)) => match page.press(key) {
                 Next::Nothing => continue,
                 Next::Draw => {}
+                Next::Clear => *screen = blank()?,
                 Next::Suspend => suspend(screen)?,
                 Next::Quit => return Ok(None),
             },
@@ -191,7 +205,7 @@ fn paint(screen: &mut Screen, page: &mut Page) -> io::Result<()> {
     ratatui::crossterm::queue!(screen.backend_mut(), BeginSynchronizedUpdate)?;
     screen.draw(|frame| draw(page, frame))?;
     ratatui::crossterm::queue!(screen.backend_mut(), EndSynchronizedUpdate)?;
-    screen.backend_mut().flush()
+    Write::flush(screen.backend_mut())
 }
 
 /// Gives the terminal back to the shell until it continues this process.
@@ -200,5 +214,6 @@ fn suspend(screen: &mut Screen) -> io::Result<()> {
     let process = rustix::process::getpid();
     rustix::process::kill_process(process, rustix::process::Signal::STOP)?;
     enter_again()?;
-    screen.clear()
+    *screen = blank()?;
+    Ok(())
 }

@@ -5,11 +5,9 @@ use std::cmp::Ordering;
 use ratatui::style::Style;
 
 use super::style::{Palette, bytes, micros, percent, rate};
-use super::table::{Column, Side, descending};
+use super::table::{Column, Side, UNKNOWN, descending};
 use crate::top::report::{Command, Cpu, Interface, Thread};
 
-/// The text of an unknown value.
-const UNKNOWN: &str = "-";
 /// Cells of a bar.
 const BAR: usize = 10;
 
@@ -263,7 +261,7 @@ fn bar(percent: f64) -> String {
 pub const COMMANDS: &[Column<Command>] = &[
     Column {
         title: "command",
-        width: 18,
+        width: 16,
         rank: 0,
         side: Side::Left,
         text: |command| command.name.clone(),
@@ -325,8 +323,8 @@ pub const COMMANDS: &[Column<Command>] = &[
         style: |_, palette| palette.dim(),
     },
     Column {
-        title: "errors/s",
-        width: 9,
+        title: "err/s",
+        width: 6,
         rank: 2,
         side: Side::Right,
         text: |command| rate(command.errors_per_second),

@@ -24,6 +24,8 @@ const CURVES: (u16, u16) = (5, 9);
 /// The smallest height with curves, and with a border around the panel.
 const WITH_CURVES: u16 = 16;
 const WITH_BORDER: u16 = 8;
+/// The interfaces below the CPUs: those with the most traffic.
+const MOST_INTERFACES: usize = 4;
 
 /// Draws the page. Scroll positions are brought within their tables.
 pub fn draw(page: &mut Page, frame: &mut Frame<'_>) {
@@ -83,6 +85,9 @@ fn draw_title(page: &Page, frame: &mut Frame<'_>, area: Rect) {
         }
     } else {
         spans.push(Span::raw(" weft-tune top"));
+    }
+    if matches!(page.notice, Some(Notice::Problem(_))) {
+        spans.push(Span::raw("  NO DATA"));
     }
     if page.is_paused {
         spans.push(Span::raw("  PAUSED"));
@@ -207,7 +212,11 @@ fn boxed(page: &Page, has_focus: bool) -> Block<'static> {
 fn draw_all(page: &mut Page, report: &Report, frame: &mut Frame<'_>, area: Rect) {
     let [left, right] = Layout::horizontal([Constraint::Fill(11), Constraint::Fill(9)]).areas(area);
     let facts = u16::try_from(facts(report).len()).unwrap_or(u16::MAX) + 2;
-    let [threads, cpus] = Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(left);
+    let rows = report.cpus.len() + report.interfaces.len().min(MOST_INTERFACES);
+    // Two headings, a blank line and the border.
+    let needed = u16::try_from(rows + 5).unwrap_or(u16::MAX).min(left.height / 2);
+    let [threads, cpus] =
+        Layout::vertical([Constraint::Min(0), Constraint::Length(needed)]).areas(left);
     let [server, commands] =
         Layout::vertical([Constraint::Length(facts), Constraint::Min(4)]).areas(right);
     for (panel, area) in [
@@ -250,12 +259,16 @@ fn draw_panel(
             table::draw(frame, inner, palette, columns::COMMANDS, &report.commands, view);
         }
         Panel::Cpus => {
-            let interfaces = u16::try_from(report.interfaces.len()).unwrap_or(0).min(4) + 1;
+            let interfaces = report.interfaces.len().min(MOST_INTERFACES) as u16 + 1;
             // The first rows of CPUs are worth more than interfaces.
             let needed = u16::try_from(report.cpus.len()).unwrap_or(u16::MAX).min(4) + 1;
-            let interfaces = interfaces.min(inner.height.saturating_sub(needed));
-            let [cpus, below] =
-                Layout::vertical([Constraint::Min(0), Constraint::Length(interfaces)]).areas(inner);
+            let room = inner.height.saturating_sub(needed);
+            let [cpus, _, below] = Layout::vertical([
+                Constraint::Min(0),
+                Constraint::Length(u16::from(room > interfaces)),
+                Constraint::Length(interfaces.min(room)),
+            ])
+            .areas(inner);
             table::draw(frame, cpus, palette, columns::CPUS, &report.cpus, view);
             let mut by_traffic = table::View { sort: 1, ..table::View::default() };
             let rows = &report.interfaces;
@@ -278,7 +291,7 @@ fn remark(panel: Panel, report: &Report) -> String {
         Panel::Cpus if !is_local => ": only seen on the server's machine".into(),
         Panel::Threads => format!(": {}", report.threads.len()),
         Panel::Cpus => format!(": {} CPUs", report.cpus.len()),
-        Panel::Commands => ": percentiles since its start".into(),
+        Panel::Commands => ": percentiles since the server's start".into(),
         Panel::Server => String::new(),
     }
 }
@@ -306,7 +319,7 @@ Tab, ← →, 1-4    choose a panel
 ↑ ↓ PgUp PgDn    scroll the panel; Home, End
 s                sort by the next column
 r                reverse the order
-p, Space         pause: the page stays, counting goes on
+p, Space         pause: the page stays, counting continues
 ?                this help
 
 PING       ten times a second from here, percentiles of a minute

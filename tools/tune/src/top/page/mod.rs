@@ -65,6 +65,8 @@ pub enum Next {
     /// Nothing has changed.
     Nothing,
     Draw,
+    /// Draw all of it: something else has written to the terminal.
+    Clear,
     /// Stop the process, as Ctrl-Z does elsewhere.
     Suspend,
     Quit,
@@ -79,7 +81,7 @@ pub struct Page {
     is_paused: bool,
     /// Requests per second, the newest last.
     requests: VecDeque<f64>,
-    /// The median of the probes, in microseconds, the newest last.
+    /// The median of the probes since the report before, in microseconds, the newest last.
     medians: VecDeque<f64>,
     focus: Panel,
     views: [View; Panel::ALL.len()],
@@ -123,7 +125,7 @@ impl Page {
     pub fn update(&mut self, report: Report) {
         if !self.is_paused {
             push(&mut self.requests, report.requests.per_second);
-            push(&mut self.medians, report.latency.p50_us.unwrap_or(0.0));
+            push(&mut self.medians, report.latency.now_us.unwrap_or(0.0));
             self.report = Some(report);
         } else {
             self.newest = Some(report);
@@ -144,7 +146,7 @@ impl Page {
             return match key.code {
                 KeyCode::Char('c') => Next::Quit,
                 KeyCode::Char('z') => Next::Suspend,
-                KeyCode::Char('l') => Next::Draw,
+                KeyCode::Char('l') => Next::Clear,
                 _ => Next::Nothing,
             };
         }

@@ -10,6 +10,9 @@ use ratatui::widgets::{Cell, Row, Table};
 
 use super::style::Palette;
 
+/// The text of an unknown value.
+pub const UNKNOWN: &str = "-";
+
 /// A column of a table of `T`.
 pub struct Column<T> {
     pub title: &'static str,
@@ -49,11 +52,19 @@ pub fn descending(a: Option<f64>, b: Option<f64>) -> Ordering {
     key(b).total_cmp(&key(a))
 }
 
-/// The columns for a width, by position.
-fn fitting<T>(columns: &[Column<T>], width: u16) -> Vec<usize> {
+/// The columns for a width, by position. Those without a value in any row leave first: a server
+/// doesn't report them.
+fn fitting<T>(columns: &[Column<T>], rows: &[T], width: u16) -> Vec<usize> {
     let mut most = columns.iter().map(|column| column.rank).max().unwrap_or(0);
+    let has_values = |column: &Column<T>| {
+        column.rank == 0
+            || rows.is_empty()
+            || rows.iter().any(|row| !matches!((column.text)(row).as_str(), "" | UNKNOWN))
+    };
+    let known: Vec<usize> = (0..columns.len()).filter(|&at| has_values(&columns[at])).collect();
     loop {
-        let shown: Vec<usize> = (0..columns.len()).filter(|&at| columns[at].rank <= most).collect();
+        let shown: Vec<usize> =
+            known.iter().copied().filter(|&at| columns[at].rank <= most).collect();
         let needed: u16 = shown.iter().map(|&at| columns[at].width + 1).sum();
         if most == 0 || needed <= width + 1 {
             return shown;
@@ -71,7 +82,7 @@ pub fn draw<T>(
     rows: &[T],
     view: &mut View,
 ) -> usize {
-    let shown = fitting(columns, area.width);
+    let shown = fitting(columns, rows, area.width);
     // Of the columns that are shown, so that the user sees what sorts.
     view.sort %= columns.len();
     while !shown.contains(&view.sort) {
@@ -133,10 +144,18 @@ mod tests {
     #[test]
     fn columns_leave_by_rank() {
         let columns = [column(4, 0), column(4, 2), column(4, 1), column(4, 2)];
-        assert_eq!(fitting(&columns, 19), [0, 1, 2, 3]);
-        assert_eq!(fitting(&columns, 18), [0, 2]);
-        assert_eq!(fitting(&columns, 8), [0]);
-        assert_eq!(fitting(&columns, 0), [0]);
+        assert_eq!(fitting(&columns, &[1.0], 19), [0, 1, 2, 3]);
+        assert_eq!(fitting(&columns, &[1.0], 18), [0, 2]);
+        assert_eq!(fitting(&columns, &[1.0], 8), [0]);
+        assert_eq!(fitting(&columns, &[1.0], 0), [0]);
+    }
+
+    #[test]
+    fn columns_without_values_leave() {
+        let mut columns = [column(4, 0), column(4, 1), column(4, 1)];
+        columns[1].text = |_| UNKNOWN.to_string();
+        assert_eq!(fitting(&columns, &[1.0, 2.0], 80), [0, 2]);
+        assert_eq!(fitting(&columns, &[], 80), [0, 1, 2]);
     }
 
     #[test]

@@ -76,7 +76,9 @@ fn every_size_is_drawn() {
     let mut page = shown();
     for panel in ['1', '2', '3', '4'] {
         press(&mut page, KeyCode::Char(panel));
-        for (width, height) in (1..150u16).step_by(7).flat_map(|w| (1..45).map(move |h| (w, h))) {
+        for (width, height) in
+            (1..160u16).step_by(13).flat_map(|w| (1..45).step_by(2).map(move |h| (w, h)))
+        {
             lines(&mut page, width, height);
             press(&mut page, KeyCode::Char('?'));
         }
@@ -93,7 +95,7 @@ fn a_remote_server_has_no_threads_and_says_so() {
     let all = lines(&mut page, 200, 60);
     assert!(all[0].contains("  remote"), "{}", all[0]);
     assert!(all.iter().any(|line| line.contains("3 CPUs & network: only seen on the server's")));
-    assert_eq!(words_after(&all, "│I/O thread 0 ")[..2], ["50.0", "-"]);
+    assert_eq!(words_after(&all, "│I/O thread 0 ")[..2], ["50.0", "100k"]);
 }
 
 #[test]
@@ -156,6 +158,7 @@ fn problems_are_in_the_last_line() {
     page.notify(Some(Notice::Problem("connection lost; trying again".into())));
     let all = lines(&mut page, 80, 24);
     assert!(all[23].starts_with(" connection lost; trying again"), "{}", all[23]);
+    assert!(all[0].contains("  NO DATA"), "{}", all[0]);
     page.notify(None);
     assert!(lines(&mut page, 80, 24)[23].starts_with(" q quit"));
 }

@@ -7,6 +7,9 @@ use crate::top::info::Parts;
 use crate::top::reading::{ByCpu, Fixed};
 use crate::top::report::{Cpu, Interface, IoThread, Thread};
 
+/// The least share of a CPU, in percent, with which a thread is named at its CPU.
+const USED: f64 = 0.05;
+
 /// The server's threads, by name: from this machine, or else the I/O threads from INFO.
 pub fn threads(pair: &Pair<'_>, fixed: &Fixed) -> Vec<Thread> {
     let mut io = io_threads(pair);
@@ -20,12 +23,14 @@ pub fn threads(pair: &Pair<'_>, fixed: &Fixed) -> Vec<Thread> {
         return names.collect();
     };
     let mut threads = Vec::new();
+    // Only in Redis and Valkey does the first thread serve connections.
+    let has_first = now.threads.values().any(|thread| thread.name == "weft-io-0");
     for (&tid, thread) in &now.threads {
         // A thread that started in this time has counted from 0.
         let old = before.threads.get(&tid).filter(|old| old.started == thread.started);
         let waited = |old: Option<f64>| Some(pair.percent(old.unwrap_or(0.0), thread.waited?));
         let rate = |old: Option<u64>, now: u64| Some(pair.rate(old.unwrap_or(0), now));
-        let is_first = Some(tid) == pair.now.pid;
+        let is_first = Some(tid) == pair.now.pid && !has_first;
         let index = io_index(&thread.name, is_first);
         threads.push(Thread {
             tid: Some(tid),
@@ -99,7 +104,12 @@ pub fn cpus(pair: &Pair<'_>, fixed: &Fixed, threads: &[Thread]) -> Vec<Cpu> {
             let count = |counts: &ByCpu<(u64, u64)>| counts.get(&cpu).map_or(0, of);
             pair.rate(count(&before.soft), count(&now.soft))
         };
-        let here = threads.iter().filter(|thread| thread.last_cpu == Some(cpu));
+        let used = |thread: &Thread| thread.cpu_percent.unwrap_or(0.0);
+        let mut here: Vec<&Thread> = threads
+            .iter()
+            .filter(|thread| thread.last_cpu == Some(cpu) && used(thread) >= USED)
+            .collect();
+        here.sort_by(|a, b| used(b).total_cmp(&used(a)));
         let (user, system) = (percent(old.user, time.user), percent(old.system, time.system));
         let interrupt = percent(old.interrupt, time.interrupt);
         Some(Cpu {
@@ -113,7 +123,7 @@ pub fn cpus(pair: &Pair<'_>, fixed: &Fixed, threads: &[Thread]) -> Vec<Cpu> {
             network_interrupts_per_second: network.get(&cpu).copied().unwrap_or(0.0),
             net_rx_per_second: soft(|(rx, _)| *rx),
             net_tx_per_second: soft(|(_, tx)| *tx),
-            threads: here.map(|thread| thread.name.clone()).collect(),
+            threads: here.iter().map(|thread| thread.name.clone()).collect(),
         })
     });
     cpus.collect()
