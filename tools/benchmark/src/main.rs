@@ -13,7 +13,7 @@
 //! | [`suite`], [`template`], [`keys`], [`sizes`] | requests |
 //! | [`skipper`], [`verify`] | replies |
 //! | [`schedule`] | send times of an open loop |
-//! | [`connect`], [`clients`], [`stream`], [`tls`] | connections |
+//! | [`connect`], [`clients`], [`stream`] | connections; TLS and addresses: `weft_connection` |
 //! | [`control`], [`session`], [`cluster`] | the server |
 //! | [`plan`], [`worker`], [`run`], [`tally`], [`idle`] | the load |
 //! | [`fuzz`] | random commands instead of load |

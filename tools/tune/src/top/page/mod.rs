@@ -1,9 +1,9 @@
-//! The page: its state, what keys do to it, and [`draw`], which puts it into a frame. No input or
+//! The page: its state, what keys do to it, and [`draw()`], which puts it into a frame. No input or
 //! output, so tests draw it into memory.
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`draw`] | the layout: one panel at a time on small terminals, all of them on large ones |
+//! | [`mod@draw`] | the layout: one panel at a time on small terminals, all of them on large ones |
 //! | [`table`] | tables that fit into a width, sorted and scrolled |
 //! | [`columns`] | columns of the tables |
 //! | [`style`] | colours, and numbers as text |
