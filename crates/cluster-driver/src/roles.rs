@@ -20,16 +20,16 @@ impl Driver {
         }
         match duty {
             Duty::None => {
-                aof(srv).mark.want(srv, None);
+                aof(srv).mark_for(None);
                 hub(srv).hold(srv);
             }
             Duty::Lead { shard, epoch } => {
                 hub(srv).lead(srv, shard, epoch);
                 let Member { incarnation, .. } = self.machine().node().me();
-                aof(srv).mark.want(srv, Some(Led { incarnation, epoch }));
+                aof(srv).mark_for(Some(Led { incarnation, epoch }));
             }
             Duty::Follow { shard, primary, epoch } => {
-                aof(srv).mark.want(srv, None);
+                aof(srv).mark_for(None);
                 let tls = srv.config().bool(Id::TLS_REPLICATION);
                 let address = self.machine().node().addresses_of(primary);
                 match address {

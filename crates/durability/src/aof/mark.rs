@@ -9,9 +9,7 @@
 //! It is durably gone before one of them ends. A failure to remove it stops the server, as any failure of the disk does under
 //! `always`. A mark of an earlier process or epoch stays where it is: the shard has another primary by then.
 
-use super::aof;
-use super::order::Order;
-use super::writer::end_for;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use weft_keyspace::log::LogReader;
@@ -19,9 +17,8 @@ use weft_persist::aof::Appender;
 pub use weft_persist::aof::Led;
 use weft_process::log_warning;
 use weft_state::aof_policy::Policy;
-use weft_state::server::Server;
 
-/// What the cluster has said, and what the files have said.
+/// The mark that the cluster wants, and the one that was loaded.
 #[derive(Debug, Default)]
 pub struct Mark {
     /// This process, while it leads.
@@ -34,10 +31,9 @@ pub struct Mark {
 
 impl Mark {
     /// This process leads, or doesn't any more.
-    pub fn want(&self, srv: &Server, led: Option<Led>) {
+    pub(super) fn want(&self, led: Option<Led>) {
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = led;
         self.changes.fetch_add(1, Ordering::SeqCst);
-        aof(srv).order(Order::Look);
     }
 
     /// The primary of which the loaded data have every confirmed write.
@@ -75,15 +71,15 @@ fn syncs_all(policy: &Policy) -> bool {
 }
 
 impl Marking {
-    /// Sets the mark if it is due. Replies are bounded by the policy already.
+    /// Sets the mark if it is due. Replies are bounded by the policy already, and `is_alone`: no other process can write the files.
     pub fn renew(
         &mut self,
-        srv: &Server,
+        mark: &Mark,
         policy: &Policy,
+        is_alone: bool,
         log: &LogReader,
         appender: &mut Appender,
     ) {
-        let mark = &aof(srv).mark;
         let changes = mark.changes.load(Ordering::SeqCst);
         if self.seen != changes {
             (self.seen, self.wanted, self.from) = (changes, mark.wanted(), None);
@@ -93,7 +89,7 @@ impl Marking {
             && !appender.waits_for_base()
             && !appender.is_doubtful()
             && !self.is_over
-            && aof(srv).locks.are_real();
+            && is_alone;
         if !is_possible {
             self.from = None;
             return;
@@ -113,26 +109,24 @@ impl Marking {
     }
 
     /// A changed policy is about to be in force.
-    pub fn change_policy(&mut self, policy: &Policy, appender: &mut Appender) {
-        if !syncs_all(policy) {
-            self.remove(appender);
-        }
+    ///
+    /// # Errors
+    /// The mark may still be there: the policy must not come into force.
+    pub fn change_policy(&mut self, policy: &Policy, appender: &mut Appender) -> io::Result<()> {
+        if syncs_all(policy) { Ok(()) } else { self.remove(appender) }
     }
 
     /// The log is about to end.
-    pub fn end(&mut self, appender: &mut Appender) {
-        self.remove(appender);
+    ///
+    /// # Errors
+    /// The mark may still be there: the log must not end.
+    pub fn end(&mut self, appender: &mut Appender) -> io::Result<()> {
         self.is_over = true;
+        self.remove(appender)
     }
 
-    fn remove(&mut self, appender: &mut Appender) {
+    fn remove(&mut self, appender: &mut Appender) -> io::Result<()> {
         self.from = None;
-        if self.own.take().is_some()
-            && let Err(e) = appender.set_led(None)
-        {
-            end_for(&format!(
-                "Can't remove the mark of this node from the AOF manifest: {e}. Exiting..."
-            ));
-        }
+        if self.own.take().is_some() { appender.set_led(None) } else { Ok(()) }
     }
 }

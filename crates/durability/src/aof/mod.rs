@@ -161,6 +161,12 @@ impl Aof {
         self.switch.lock().unwrap_or_else(|p| p.into_inner())
     }
 
+    /// This process leads its shard of a cluster, or doesn't any more: see [`mark`].
+    pub fn mark_for(&self, led: Option<mark::Led>) {
+        self.mark.want(led);
+        self.order(Order::Look);
+    }
+
     /// Cancels the running rewrite.
     pub fn cancel_rewrite(&self) {
         self.lifecycle().cancel_rewrite();

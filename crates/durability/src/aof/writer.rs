@@ -161,7 +161,7 @@ impl Writer {
             self.write();
             self.rotate_if_due();
             self.sync_if_due();
-            self.marking.renew(srv, &self.policy, &self.log, &mut self.appender);
+            self.renew_mark();
             self.see_to_doubt("a sync has failed");
             self.see_to_files();
             self.tell();
@@ -183,12 +183,20 @@ impl Writer {
         }
     }
 
+    fn renew_mark(&mut self) {
+        let aof = aof(self.srv);
+        let is_alone = aof.locks.are_real();
+        let Writer { policy, log, appender, marking, .. } = self;
+        marking.renew(&aof.mark, policy, is_alone, log, appender);
+    }
+
     fn renew_policy(&mut self) {
         if self.srv.configuration.version() != self.settings_version {
             let settings = self.srv.settings();
             self.settings_version = settings.version;
             self.appender.annotate(settings.persistence.aof.annotations);
-            self.marking.change_policy(&settings.persistence.aof, &mut self.appender);
+            let removed = self.marking.change_policy(&settings.persistence.aof, &mut self.appender);
+            expect_no_mark(removed);
             self.policy = settings.persistence.aof;
             if let Err(e) = self.appender.write_ahead(self.policy.ahead()) {
                 log_warning!("Zeros at the end of the AOF can't be cut off: {e}");
@@ -251,7 +259,7 @@ impl Writer {
                 let _ = done.send(());
             }
             Order::Unmark(done) => {
-                self.marking.end(&mut self.appender);
+                expect_no_mark(self.marking.end(&mut self.appender));
                 let _ = done.send(());
             }
             Order::Flush(done) => {
@@ -687,8 +695,17 @@ fn end_for_sync(why: &str) -> ! {
     ))
 }
 
+/// Stops the server if the mark in the manifest could not be removed: it would be wrong from here on.
+fn expect_no_mark(removed: io::Result<()>) {
+    if let Err(e) = removed {
+        end_for(&format!(
+            "Can't remove the mark of this node from the AOF manifest: {e}. Exiting..."
+        ));
+    }
+}
+
 /// Stops the server.
-pub(super) fn end_for(why: &str) -> ! {
+fn end_for(why: &str) -> ! {
     log_warning!("{why}");
     weft_process::pidfile::remove_held();
     std::process::exit(1);

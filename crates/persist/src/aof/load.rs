@@ -270,7 +270,7 @@ impl File<'_> {
         self.truncate(offset)
     }
 
-    /// As [`File::torn`], but what is missing may have been durable once.
+    /// As [`File::torn`], but the missing bytes may have been durable once.
     fn lost(
         &self,
         offset: u64,
@@ -294,7 +294,7 @@ impl File<'_> {
         put.or_else(|e| failed(format!("Error writing the AOF manifest: {e}")))
     }
 
-    /// The file is truncated; it is valid up to `offset`. What is missing was never durable.
+    /// The file is truncated; it is valid up to `offset`. The missing bytes were never durable.
     fn torn(
         &self,
         offset: u64,

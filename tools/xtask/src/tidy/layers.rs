@@ -171,6 +171,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-cluster",
             "weft-cluster-store",
             "weft-config",
+            "weft-durability",
             "weft-executor",
             "weft-keyspace",
             "weft-process",
