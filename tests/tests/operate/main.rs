@@ -9,6 +9,7 @@ mod info;
 mod latency_events;
 mod memory;
 mod memory_limits;
+mod moving_page;
 mod protections;
 mod renamed_commands;
 mod secrets;
