@@ -7,8 +7,8 @@ use weft_testkit::Client;
 fn logged(client: &mut Client, field: &str) -> String {
     let log = client.cmd(&["ACL", "LOG", "1"]);
     let entry = log.items().first().expect("an entry").items();
-    let at = entry.iter().position(|item| item.text() == field).expect("the field");
-    entry[at + 1].text()
+    let pair = entry.chunks(2).find(|pair| pair[0].text() == field).expect("the field");
+    pair[1].text()
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn max_clients(sample: &Sample, out: &mut Out<'_>) -> fmt::Result {
 }
 
 fn max_memory(sample: &Sample, out: &mut Out<'_>) -> fmt::Result {
-    let bytes = sample.srv.config().int(Id::MAXMEMORY);
+    let bytes = sample.srv.config().memory(Id::MAXMEMORY);
     out.value(&[], bytes as f64)
 }
 
