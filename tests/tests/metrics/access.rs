@@ -64,6 +64,6 @@ fn user_needs_the_right_to_run_info() {
     assert_eq!(watched.get("/metrics").status, 401);
     assert_eq!(status("monitor", "pass:word"), 200);
     // A change of users is in force at once.
-    client.ok(&["ACL", "DELUSER", "monitor"]);
+    assert_eq!(client.cmd(&["ACL", "DELUSER", "monitor"]).int(), 1);
     assert_eq!(status("monitor", "pass:word"), 401);
 }

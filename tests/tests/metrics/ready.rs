@@ -2,6 +2,7 @@
 
 use crate::http::Watched;
 use weft_testkit::{Server, server::free_port};
+use weft_tests::scene::until;
 
 fn state(watched: &Watched) -> (u16, String) {
     let response = watched.get("/readyz");
@@ -10,12 +11,12 @@ fn state(watched: &Watched) -> (u16, String) {
 
 #[test]
 fn not_ready_while_loading() {
-    let mut watched = Watched::start(&[]);
-    watched.server.client().cmd(&["DEBUG", "POPULATE", "2000"]);
+    let mut watched = Watched::start(&["--enable-debug-command", "yes"]);
+    watched.server.client().ok(&["DEBUG", "POPULATE", "20000"]);
     watched.server.client().ok(&["SAVE"]);
     let port = watched.port.to_string();
-    // Two seconds for each key.
-    watched.server.restart_loading(&["--metrics-port", &port, "--key-load-delay", "2000000"]);
+    // Ten seconds in all.
+    watched.server.restart_loading(&["--metrics-port", &port, "--key-load-delay", "500"]);
     assert_eq!(state(&watched), (503, "loading".into()));
     assert_eq!(watched.get("/healthz").status, 200);
     assert_eq!(watched.metrics().value("redis_loading_dump_file"), 1.0);
@@ -34,10 +35,9 @@ fn replica_is_ready_while_in_sync() {
     let mut primary = Server::weft(&[]);
     let mut client = replica.server.client();
     client.ok(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
-    while state(&replica) == not_in_sync {}
-    assert_eq!(state(&replica), (200, "ok".into()));
+    until("the replica is in sync", || state(&replica) == (200, "ok".into()));
     primary.kill();
-    while state(&replica) != not_in_sync {}
+    until("the replica has lost its primary", || state(&replica) == not_in_sync);
     client.ok(&["REPLICAOF", "NO", "ONE"]);
     assert_eq!(state(&replica), (200, "ok".into()));
 }
