@@ -168,6 +168,12 @@ fn normal(line: &str, reply: &Value) -> String {
                 .map(|line| line.split(",offset").next().unwrap_or_default().to_string() + "\n")
                 .collect()
         }
+        // Without the fields of our own.
+        "INFO cluster" => {
+            let text = reply.text();
+            let lines = text.lines().filter(|line| !line.starts_with("weft_"));
+            lines.map(|line| format!("{line}\n")).collect()
+        }
         "ROLE" => {
             let items: Vec<String> = reply.items().iter().map(|item| item.to_string()).collect();
             items.first().cloned().unwrap_or_default()
