@@ -46,12 +46,13 @@ fn live_move_and_return_of_the_page() {
         Some("db0:keys=1,expires=0,avg_ttl=0,keys_with_volatile_items=0".to_string())
     );
 
-    assert_eq!(run("-p 6379 failover to", &old, &weft), "OK\n");
+    // Refused as long as the old server waits for the first acknowledgement.
+    until("FAILOVER is accepted", || run("-p 6379 failover to", &old, &weft) == "OK\n");
     until("Weft leads", || role(&weft) == "master" && role(&old) == "slave");
     client(&weft).ok(&["SET", "after", "v"]);
     until("the old server follows", || client(&old).cmd(&["GET", "after"]).bytes().is_some());
 
-    assert_eq!(run("-p 6380 failover to", &old, &weft), "OK\n");
+    until("FAILOVER is accepted", || run("-p 6380 failover to", &old, &weft) == "OK\n");
     until("the old server leads", || role(&old) == "master" && role(&weft) == "slave");
     for key in ["before", "after"] {
         assert_eq!(client(&old).cmd(&["GET", key]).bytes(), Some(&b"v"[..]), "{key}");

@@ -13,6 +13,7 @@ use weft_base::num::parse_i64;
 /// Distance of the bus port from the client port.
 pub const BUS_PORT_DISTANCE: i64 = 10_000;
 
+const NOT_A_REPLICA: &str = "You should send CLUSTER FAILOVER to a replica";
 const NO_STORE: &str = "This node is a cluster of its own: it can meet other nodes only with a store for \
                         all of them. Set the directive 'cluster-store' to the address of an etcd";
 
@@ -99,7 +100,11 @@ impl Scene<'_> {
     }
 
     pub(super) fn fail_over(&self, args: &[&[u8]]) -> Result<Change, Refusal> {
-        self.failover_mode(args).and(Err(refusal(NO_STORE)))
+        self.failover_mode(args)?;
+        Err(refusal(match self.myself.is_primary() {
+            true => NOT_A_REPLICA,
+            false => NO_STORE,
+        }))
     }
 
     /// The mode in the arguments of FAILOVER.
@@ -112,7 +117,7 @@ impl Scene<'_> {
         };
         // With a store, a primary that has restarted may not lead yet.
         match self.myself.is_primary() && mode != FailoverMode::Takeover {
-            true => Err(refusal("You should send CLUSTER FAILOVER to a replica")),
+            true => Err(refusal(NOT_A_REPLICA)),
             false => Ok(mode),
         }
     }
