@@ -20,7 +20,7 @@
 //! | [`words`] | the words of an inline command or a configuration line |
 //! | [`limits`] | the constants that several crates must agree on |
 //!
-//! `unsafe` appears only in [`topology`], for four system calls, and in [`bits`], [`crc16`],
+//! `unsafe` appears only in [`topology`], for five system calls, and in [`bits`], [`crc16`],
 //! [`runs`] and [`sixbit`], which call functions compiled for the detected processor.
 
 pub mod bits;

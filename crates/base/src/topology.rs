@@ -108,6 +108,13 @@ pub fn set_affinity_of(thread: i32, cpus: &CpuSet) -> io::Result<()> {
 /// The longest thread name that Linux stores, in bytes.
 pub const THREAD_NAME_MAX: usize = 15;
 
+/// The CPU on which the calling thread runs; `None` where the kernel doesn't say. rustix's call reads the vDSO by itself and
+/// fails under valgrind, which hides it.
+pub fn current_cpu() -> Option<usize> {
+    // SAFETY: the call has no arguments and changes nothing.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// Names the calling thread, for `top -H` and crash reports. Longer names are truncated to
 /// [`THREAD_NAME_MAX`] bytes, and also at a NUL.
 pub fn set_thread_name(name: &str) {

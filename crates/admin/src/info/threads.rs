@@ -41,7 +41,8 @@ pub fn write(core: &mut Core, text: &mut Text) {
 /// Publishes the CPU time of the calling thread, which owns `core`, and the CPU on which it runs.
 pub fn note_cpu_time(core: &Core) {
     let used = cpu_time(Whose::Thread);
-    core.stats().load.last_cpu.set(rustix::thread::sched_getcpu() as u64 + 1);
+    let cpu = weft_base::topology::current_cpu();
+    core.stats().load.last_cpu.set(cpu.map_or(0, |cpu| cpu as u64 + 1));
     core.stats().load.cpu_user_us.set(used.user_us);
     core.stats().load.cpu_system_us.set(used.system_us);
 }
