@@ -72,6 +72,8 @@ pub enum Fault {
     MovedAfterFailover,
     /// Transactions don't compare the sender's lease key.
     OwnKeyNotCompared,
+    /// An ordered failover makes a node primary that has moved to another shard.
+    HandedToLeaver,
 }
 
 /// Whether this fault is planted.

@@ -207,7 +207,10 @@ impl Node {
         let is_near = replica.is_some_and(|replica| !quorum || replica.acked >= through);
         let is_equal = replica.is_some_and(|replica| replica.acked >= self.data.offset);
         let forced = request.force && is_listed && replica.is_some();
-        if now >= since + 2 * self.settings.timeout {
+        // It may have moved to another shard since the request.
+        let is_member = state.nodes.get(&to.node).is_some_and(|line| line.shard == id)
+            || planted::is(Fault::HandedToLeaver);
+        if !is_member || now >= since + 2 * self.settings.timeout {
             let key = Key::Failover(id);
             let transaction = Transaction {
                 compares: vec![state.compare(key)],
@@ -230,7 +233,7 @@ impl Node {
     /// `is_equal`: the replica has everything that this node has, and the other way round.
     fn commit_failover(&mut self, now: Ms, to: Member, is_equal: bool) {
         let (Some(state), Some((id, shard))) = (&self.state, self.led()) else { return };
-        let keys = [Key::Shard(id), Key::Failover(id), Key::Lease(to.node)];
+        let keys = [Key::Shard(id), Key::Failover(id), Key::Lease(to.node), Key::Node(to.node)];
         let compares = keys.iter().map(|key| state.compare(*key)).collect();
         let mut value = shard.value.clone();
         value.epoch = None;

@@ -63,6 +63,18 @@ impl World {
         }
     }
 
+    /// Each shard's primary is one of its nodes.
+    pub fn check_primaries(&mut self) {
+        let truth = &self.store.truth;
+        let is_here = |(id, node): &(ShardId, NodeId)| {
+            truth.nodes.get(node).is_some_and(|line| line.shard == *id)
+        };
+        let mut primaries = truth.shards.iter().map(|(id, shard)| (*id, shard.value.primary.node));
+        if let Some((id, node)) = primaries.find(|shard| !is_here(shard)) {
+            self.fault(format!("{id:?} has the primary {node:?} of another shard"));
+        }
+    }
+
     pub fn made_primary(&mut self, id: ShardId) {
         self.say(|| format!("store: {:?}", self.store.truth.shards[&id]));
     }

@@ -488,6 +488,7 @@ impl World {
     /// After each commit: what must hold in the store and for those that serve.
     pub fn store_changed(&mut self) {
         self.check_migrations();
+        self.check_primaries();
         for pid in 0..self.processes.len() {
             if self.processes[pid].alive {
                 self.pump_later(pid);
