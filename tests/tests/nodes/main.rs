@@ -5,6 +5,7 @@
 
 mod busy;
 mod clients;
+mod clock;
 mod complete;
 mod failover;
 mod fence;

@@ -66,6 +66,8 @@ pub struct Settings {
     pub args: Vec<String>,
     /// Arguments of Weft alone.
     pub weft: Vec<String>,
+    /// Environment variables of all nodes.
+    pub env: Vec<(String, String)>,
 }
 
 impl Settings {
@@ -79,6 +81,7 @@ impl Settings {
             tls: false,
             args: Vec::new(),
             weft: Vec::new(),
+            env: Vec::new(),
         }
     }
 
@@ -186,6 +189,7 @@ impl Cluster {
         self.nodes.push(node);
         let args = self.args_of(index);
         self.nodes[index].set_args(args);
+        self.nodes[index].set_env(self.settings.env.clone());
         self.nodes[index].spawn();
         index
     }

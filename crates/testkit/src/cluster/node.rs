@@ -23,6 +23,7 @@ const CONFIG: &str = "node.conf";
 pub struct Node {
     program: PathBuf,
     args: Vec<String>,
+    env: Vec<(String, String)>,
     port: u16,
     dir: TempDir,
     child: Option<Child>,
@@ -35,13 +36,26 @@ impl Node {
         let dir = TempDir::with_prefix("weft-node-").expect("a temporary folder");
         // For CONFIG REWRITE, which tools use.
         fs::write(dir.path().join(CONFIG), "").expect("the folder is writable");
-        let (args, port, program) = (Vec::new(), node_port(), program.to_path_buf());
-        Node { program, args, port, dir, child: None, is_stopped: false }
+        let (port, program) = (node_port(), program.to_path_buf());
+        Node {
+            program,
+            args: Vec::new(),
+            env: Vec::new(),
+            port,
+            dir,
+            child: None,
+            is_stopped: false,
+        }
     }
 
     /// Arguments of the next start, after those for port and folder.
     pub fn set_args(&mut self, args: Vec<String>) {
         self.args = args;
+    }
+
+    /// Environment variables of the next start.
+    pub fn set_env(&mut self, env: Vec<(String, String)>) {
+        self.env = env;
     }
 
     pub fn port(&self) -> u16 {
@@ -69,6 +83,7 @@ impl Node {
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", ""])
             .args(["--cluster-enabled", "yes", "--cluster-port", &(self.port + BUS).to_string()])
             .args(&self.args)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(self.dir.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a descriptor"))
