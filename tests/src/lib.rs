@@ -13,6 +13,7 @@
 //! | [`instance`] | a server that restarts on the same port |
 //! | [`replicas`] | replicas of the server under test, real and scripted |
 //! | [`replication`] | peers, and a scripted primary |
+//! | [`watched`] | a server that serves metrics, and a client of HTTP |
 //! | [`traffic`] | random writes as clients send them |
 
 use std::env;
@@ -26,6 +27,7 @@ pub mod replication;
 pub mod scene;
 pub mod script_load;
 pub mod traffic;
+pub mod watched;
 
 use weft_testkit::{Client, Value};
 

@@ -20,7 +20,8 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
     let fixed = srv.threads.forced().map(|count| count.min(configured)).or(fixed);
     if let Some(fixed) = fixed {
         balance.reset(now_ms);
-        return carry_out(srv, active, &Decision { active: fixed, shifts: Vec::new() });
+        let decision = Decision { active: fixed, shifts: Vec::new() };
+        return carry_out(srv, active, &decision, || "the configuration fixes the number".into());
     }
     let samples: Vec<Sample> = srv
         .threads
@@ -35,10 +36,18 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
     let ns: u64 = srv.threads.iter().map(|thread| thread.stats.load.running_ns.get()).sum();
     let served = Served { requests, cpu: ns as f64 / 1e9 };
     let decision = balance.decide(now_ms, configured, active, &samples, served);
-    if let Some(verdict) = balance.take_verdict() {
+    let (verdict, reason) = (balance.take_verdict(), balance.take_reason());
+    if let Some(verdict) = verdict {
         log_verbose!("{verdict}");
+        if decision.active == active {
+            srv.statistics.thread_changes.add(srv.now_ms(), active, active, verdict.to_string());
+        }
     }
-    carry_out(srv, active, &decision);
+    carry_out(srv, active, &decision, || match (verdict, reason) {
+        (Some(verdict), _) => verdict.to_string(),
+        (None, Some(reason)) => reason.to_string(),
+        (None, None) => "the load decides".into(),
+    });
 }
 
 /// DEBUG ACTIVE-THREADS: fixes the number of active threads until this is called with `None`. May
@@ -46,15 +55,17 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
 pub fn force(srv: &Server, count: Option<usize>) {
     srv.threads.set_forced(count);
     if let Some(active) = count {
-        carry_out(srv, srv.threads.active(), &Decision { active, shifts: Vec::new() });
+        let decision = Decision { active, shifts: Vec::new() };
+        carry_out(srv, srv.threads.active(), &decision, || "DEBUG ACTIVE-THREADS".into());
     }
 }
 
-fn carry_out(srv: &Server, before: usize, decision: &Decision) {
+fn carry_out(srv: &Server, before: usize, decision: &Decision, reason: impl Fn() -> String) {
     let after = decision.active;
     if after != before {
         log_verbose!("{after} of {} I/O threads are active", srv.threads.configured());
         srv.threads.set_active(after);
+        srv.statistics.thread_changes.add(srv.now_ms(), before, after, reason());
         // Newly active threads start their crons. Threads that have become inactive pass on their
         // connections.
         (before.min(after)..before.max(after)).for_each(|thread| {

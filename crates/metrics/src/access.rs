@@ -23,6 +23,8 @@ use weft_state::server::Server;
 pub struct Reader {
     /// Its user may run CLIENT LIST.
     pub may_list_clients: bool,
+    /// Its user may run MONITOR, and so sees the keys of all clients.
+    pub may_monitor: bool,
 }
 
 /// Why a request is refused.
@@ -69,7 +71,10 @@ pub fn check(
         log(LogReason::Command, &identity.user.name);
         return Err(Refused::NoPermission);
     }
-    Ok(Reader { may_list_clients: may_run(srv, &identity, "client|list") })
+    Ok(Reader {
+        may_list_clients: may_run(srv, &identity, "client|list"),
+        may_monitor: may_run(srv, &identity, "monitor"),
+    })
 }
 
 /// The identity of a user, if the password is right, as AUTH finds it.

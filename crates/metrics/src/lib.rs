@@ -3,7 +3,9 @@
 //! | path | response |
 //! |---|---|
 //! | `/metrics` | OpenMetrics 1.0, or the text format 0.0.4 for clients that don't accept it |
-//! | `/state.json` | the server's state for a page that people look at |
+//! | `/` | a page that shows the server live |
+//! | `/state.json` | the server's state, for that page |
+//! | `/keys.json` | the keys of most requests, sampled while a client asks for them |
 //! | `/healthz` | 200 while the process lives |
 //! | `/readyz` | 503 while the server loads, a replica is not in sync, or a primary of a cluster holds no lease |
 //!
@@ -13,6 +15,7 @@
 //! * [`table`] - the metrics; [`docs`]: the page that is made from them
 //! * [`sample`] - the state of the server at a scrape; [`tasks`]: its threads; [`exposition`]: the text;
 //!   [`state_json`]: `/state.json`
+//! * [`page`] - the files of the page; [`host`]: CPUs and interrupts; [`hot_keys`]: `/keys.json`
 //! * [`http`] - the thread, its limits; [`routes`]: paths; [`negotiate`]: formats; [`access`]: who may read; [`ready`]:
 //!   `/readyz`
 //!
@@ -21,8 +24,11 @@
 pub mod access;
 pub mod docs;
 pub mod exposition;
+pub mod host;
+pub mod hot_keys;
 pub mod http;
 pub mod negotiate;
+pub mod page;
 pub mod ready;
 pub mod routes;
 pub mod sample;
@@ -58,7 +64,7 @@ pub fn start(srv: &'static Server, listeners: &[Listener]) -> io::Result<()> {
         }
     })?;
     for address in listeners.iter().filter_map(Listener::address) {
-        log_notice!("Metrics: http://{address}/metrics");
+        log_notice!("Metrics: http://{address}/metrics, live page: http://{address}/");
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The response to a request.
 
-use crate::access::{self, Reader, Refused};
+use crate::access::{self, Refused};
 use crate::exposition;
 use crate::negotiate::{self, Format};
+use crate::page::{self, File};
 use crate::ready;
 use crate::sample::Sampler;
 use crate::state_json;
@@ -15,6 +16,7 @@ use std::net::SocketAddr;
 /// The body of all responses: complete and in memory.
 pub type Body = Full<Bytes>;
 
+const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// Responds to a request. HEAD is GET without the body, which hyper drops.
@@ -30,14 +32,18 @@ pub fn respond(
         "/readyz" => Route::Ready,
         "/metrics" => Route::Metrics,
         "/state.json" => Route::State,
-        _ => return answer(StatusCode::NOT_FOUND, TEXT, "not found\n"),
+        "/keys.json" => Route::Keys,
+        path => match page::find(path) {
+            Some(file) => Route::Page(file),
+            None => return answer(StatusCode::NOT_FOUND, TEXT, "not found\n"),
+        },
     };
     if !matches!(*method, Method::GET | Method::HEAD) {
         let mut response = answer(StatusCode::METHOD_NOT_ALLOWED, TEXT, "method not allowed\n");
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
-    let response = match route {
+    match route {
         Route::Health => return answer(StatusCode::OK, TEXT, "ok\n"),
         Route::Ready => {
             return match ready::check(sampler.srv()) {
@@ -45,30 +51,40 @@ pub fn respond(
                 Err(why) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT, why.text()),
             };
         }
-        Route::Metrics => metrics as fn(&mut Sampler, &HeaderMap, Reader) -> Response<Body>,
-        Route::State => state,
-    };
+        Route::Metrics | Route::State | Route::Keys | Route::Page(_) => {}
+    }
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    match access::check(sampler.srv(), peer, path, authorization) {
-        Ok(reader) => response(sampler, headers, reader),
-        Err(why) => refuse(why),
+    let reader = match access::check(sampler.srv(), peer, path, authorization) {
+        Ok(reader) => reader,
+        Err(why) => return refuse(why),
+    };
+    match route {
+        Route::Metrics => metrics(sampler, headers),
+        Route::State => {
+            let state = state_json::state(&sampler.sample(), &sampler.machine(), reader);
+            answer(StatusCode::OK, JSON, state.to_string())
+        }
+        Route::Keys => answer(StatusCode::OK, JSON, sampler.hot_keys(reader).to_string()),
+        Route::Page(file) => {
+            let mut response = answer(StatusCode::OK, file.content_type, file.contents);
+            page::protect(response.headers_mut());
+            response
+        }
+        Route::Health | Route::Ready => unreachable!("answered above"),
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 enum Route {
     Health,
     Ready,
     Metrics,
     State,
+    Keys,
+    Page(&'static File),
 }
 
-fn state(sampler: &mut Sampler, _: &HeaderMap, reader: Reader) -> Response<Body> {
-    let state = state_json::state(&sampler.sample(), reader);
-    answer(StatusCode::OK, "application/json", state.to_string())
-}
-
-fn metrics(sampler: &mut Sampler, headers: &HeaderMap, _: Reader) -> Response<Body> {
+fn metrics(sampler: &mut Sampler, headers: &HeaderMap) -> Response<Body> {
     let format = negotiated(headers);
     match exposition::write(sampler.sample(), format) {
         Ok(text) => answer(StatusCode::OK, format.content_type(), text),

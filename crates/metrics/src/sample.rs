@@ -14,7 +14,11 @@ use weft_state::info_state::base::CommandTotals;
 use weft_state::server::Server;
 use weft_state::stats::Distribution;
 
+use crate::access::Reader;
+use crate::host::{Host, Reading};
+use crate::hot_keys::HotKeys;
 use crate::tasks::{Task, Tasks};
+use serde_json::Value;
 
 /// The sections of INFO that a scrape reads. The others are read from where INFO has them.
 const SECTIONS: [&[u8]; 10] = [
@@ -35,6 +39,8 @@ pub struct Sampler {
     core: Core,
     tasks: Tasks,
     huge_pages: HugePages,
+    host: Host,
+    hot_keys: HotKeys,
 }
 
 /// Memory in huge pages as of the last count. The kernel walks all page tables for it.
@@ -62,11 +68,27 @@ impl HugePages {
 impl Sampler {
     pub fn new(srv: &'static Server) -> Sampler {
         let (tasks, huge_pages) = (Tasks::default(), HugePages::default());
-        Sampler { core: Core::metrics(srv), tasks, huge_pages }
+        let (host, hot_keys) = (Host::default(), HotKeys::default());
+        Sampler { core: Core::metrics(srv), tasks, huge_pages, host, hot_keys }
     }
 
     pub fn srv(&self) -> &'static Server {
         self.core.srv
+    }
+
+    /// The keys of most requests. While this is called again within seconds, the I/O threads sample keys.
+    pub fn hot_keys(&mut self, reader: Reader) -> Value {
+        if reader.may_monitor {
+            let srv = self.core.srv;
+            let now_ms = srv.mono_ms();
+            self.hot_keys.add(now_ms, srv.statistics.hot_keys.take(now_ms));
+        }
+        self.hot_keys.json(reader)
+    }
+
+    /// Reads the machine, which a scrape of metrics does not.
+    pub fn machine(&self) -> Reading {
+        self.host.read()
     }
 
     /// Reads the server. O(threads x commands + clients + databases).

@@ -3,6 +3,7 @@
 //! It contains no keys, no values and no arguments of commands.
 
 use crate::access::Reader;
+use crate::host::Reading;
 use crate::ready;
 use crate::sample::Sample;
 use serde_json::{Value, json};
@@ -20,8 +21,11 @@ const VERSION: u32 = 1;
 const COMMANDS: usize = 32;
 const CLIENTS: usize = 16;
 const SLOW: usize = 16;
+const SLOT_RUNS: usize = 2048;
+/// Hash slots of a cluster.
+const SLOTS: u16 = 16_384;
 
-pub fn state(sample: &Sample, reader: Reader) -> Value {
+pub fn state(sample: &Sample, machine: &Reading, reader: Reader) -> Value {
     json!({
         "version": VERSION,
         "time_ms": sample.srv.now_ms(),
@@ -30,6 +34,8 @@ pub fn state(sample: &Sample, reader: Reader) -> Value {
         "latency": latency(sample),
         "io_threads": io_threads(sample),
         "other_threads": other_threads(sample),
+        "thread_changes": thread_changes(sample),
+        "machine": machine_json(sample, machine),
         "slow_lane": slow_lane(sample),
         "commands": commands(sample),
         "slow_log": slow_log(sample),
@@ -180,6 +186,55 @@ fn other_threads(sample: &Sample) -> Value {
         })
     });
     threads.collect()
+}
+
+fn thread_changes(sample: &Sample) -> Value {
+    let changes = sample.srv.statistics.thread_changes.latest();
+    let shown = changes.into_iter().map(|change| {
+        json!({
+            "id": change.id,
+            "time_ms": change.time_ms,
+            "before": change.before,
+            "after": change.after,
+            "reason": change.reason,
+        })
+    });
+    shown.collect()
+}
+
+fn machine_json(sample: &Sample, reading: &Reading) -> Value {
+    let machine = &sample.srv.process.hardware.machine;
+    let cpus = machine.cpus.iter().filter_map(|cpu| {
+        let time = reading.cpus.get(&cpu.id)?;
+        let (received, sent) = reading.packets.get(&cpu.id).copied().unwrap_or_default();
+        Some(json!({
+            "cpu": cpu.id,
+            "node": cpu.node,
+            "core": cpu.core,
+            "allowed": machine.allowed.contains(cpu.id),
+            "user_s": time.user,
+            "system_s": time.system,
+            "interrupt_s": time.interrupt,
+            "stolen_s": time.stolen,
+            "idle_s": time.idle,
+            "net_rx": received,
+            "net_tx": sent,
+        }))
+    });
+    let interfaces = reading.interfaces.iter().map(|interface| {
+        let interrupts: Vec<(usize, u64)> =
+            interface.interrupts.iter().map(|(cpu, count)| (*cpu, *count)).collect();
+        json!({
+            "name": interface.name,
+            "interrupts": interrupts,
+            "received_bytes": interface.received_bytes,
+            "sent_bytes": interface.sent_bytes,
+        })
+    });
+    json!({
+        "cpus": cpus.collect::<Vec<_>>(),
+        "interfaces": interfaces.collect::<Vec<_>>(),
+    })
 }
 
 fn slow_lane(sample: &Sample) -> Value {
@@ -347,6 +402,9 @@ fn cluster(sample: &Sample) -> Value {
             "shard": node.shard.as_str(),
             "health": format!("{:?}", node.health).to_lowercase(),
             "slots": slots,
+            "ip": node.addresses.ip,
+            "port": node.addresses.port.max(node.addresses.tls_port),
+            "name": node.addresses.human_name,
         })
     });
     let info = |name: &str| sample.cluster.get(name).map(String::as_str);
@@ -356,7 +414,21 @@ fn cluster(sample: &Sample) -> Value {
         "epoch": info("cluster_current_epoch").and_then(|n| n.parse::<u64>().ok()),
         "lease_left_ms": ready::lease_left_ms(sample.srv),
         "nodes": nodes.collect::<Vec<_>>(),
+        "slot_runs": slot_runs(|slot| map.owner_index(slot)),
     })
+}
+
+/// The map as runs of slots: first, last, and the position of their owner in `nodes`. Null if there are too many runs.
+fn slot_runs(owner: impl Fn(u16) -> Option<usize>) -> Option<Vec<(u16, u16, usize)>> {
+    let mut runs: Vec<(u16, u16, usize)> = Vec::new();
+    for slot in 0..SLOTS {
+        let Some(owner) = owner(slot) else { continue };
+        match runs.last_mut() {
+            Some((_, last, of)) if *last + 1 == slot && *of == owner => *last = slot,
+            _ => runs.push((slot, slot, owner)),
+        }
+    }
+    (runs.len() <= SLOT_RUNS).then_some(runs)
 }
 
 fn saves(sample: &Sample) -> Value {

@@ -24,6 +24,7 @@
 //!
 //! A state machine: time and loads come in, decisions go out.
 
+use crate::reason::Reason;
 use crate::trial::{Served, Trials, Verdict};
 
 /// Mean pressure above which another thread is wanted.
@@ -93,6 +94,8 @@ pub struct Balance {
     slightly_uneven_since: Option<(i64, usize)>,
     lasting_ms: i64,
     trials: Trials,
+    /// The reason of the last change, if it was not taken yet.
+    reason: Option<Reason>,
 }
 
 impl Default for Balance {
@@ -105,6 +108,7 @@ impl Default for Balance {
             slightly_uneven_since: None,
             lasting_ms: LASTING_MS,
             trials: Trials::default(),
+            reason: None,
         }
     }
 }
@@ -124,6 +128,7 @@ impl Balance {
         let stay = Decision { active, shifts: Vec::new() };
         if active > configured {
             self.trials.cancel(now_ms);
+            self.reason = Some(Reason::Configured);
             return self.change(now_ms, configured, Vec::new());
         }
         let samples = &samples[..active];
@@ -152,15 +157,18 @@ impl Balance {
             && let Some(more) = self.trials.more(now_ms, active, wanted.min(most))
         {
             self.note_growth(now_ms);
+            self.reason = Some(Reason::Busy(total / active as f64));
             return self.change_to(now_ms, more, samples);
         }
         if fewer < active
             && let Some(active) = self.shrink(now_ms, fewer, total)
         {
             self.trials.cancel(now_ms);
+            self.reason = Some(Reason::Idle(total));
             return self.change(now_ms, active, Vec::new());
         }
         if let Some(fewer) = self.trials.fewer(now_ms, active, self.shrink_after_ms) {
+            self.reason = Some(Reason::MaySuffice(total / active as f64));
             return self.change_to(now_ms, fewer, samples);
         }
         let loads = loads(samples);
@@ -198,6 +206,11 @@ impl Balance {
     /// The result of a trial since the last call.
     pub fn take_verdict(&mut self) -> Option<Verdict> {
         self.trials.take_verdict()
+    }
+
+    /// The reason of a change since the last call. The changes at the end of a trial have a verdict instead.
+    pub fn take_reason(&mut self) -> Option<Reason> {
+        self.reason.take()
     }
 
     /// Another mechanism decides now: the measurements belong to other numbers of threads.

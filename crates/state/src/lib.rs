@@ -16,7 +16,7 @@
 //! * [`waiting`] - clients that are blocked on keys; [`slow_lane`]: queues of long commands
 //! * [`saves`], [`saving`], [`snapshot_waits`], [`replication_status`], [`feed`], [`replica_socket`]: persistence and
 //!   replication as other threads see them
-//! * [`stats`], [`latency`], [`commandlog`], [`info_state`]: counters and their history
+//! * [`stats`], [`latency`], [`commandlog`], [`info_state`], [`hot_keys`]: counters and their history
 //! * [`attention`] - bits that a thread reads once per command; [`pause`]: CLIENT PAUSE and its kin
 //! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
 //! * [`cluster`] - the map of the cluster, and the routes that follow from it; [`authority`]: until when this node may
@@ -47,6 +47,7 @@ pub mod defrag_state;
 pub mod feed;
 pub mod held;
 pub mod held_back;
+pub mod hot_keys;
 pub mod info_state;
 pub mod latency;
 pub mod listening;

@@ -1,9 +1,11 @@
 //! Server-wide counters and their history.
 
 use crate::commandlog::CommandLog;
+use crate::hot_keys::HotKeys;
 use crate::info_state::State;
 use crate::latency::LatencyMonitor;
 use crate::stats::{StaleShare, ThreadStats};
+use crate::threads::changes::ThreadChanges;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, AtomicU64};
@@ -16,6 +18,8 @@ pub struct Statistics {
     pub commandlog: CommandLog,
     pub latency: LatencyMonitor,
     pub info: State,
+    pub thread_changes: ThreadChanges,
+    pub hot_keys: HotKeys,
     /// Error replies by their code ("ERR", "WRONGTYPE" ...).
     errors: Mutex<BTreeMap<String, u64>>,
 }
@@ -31,6 +35,8 @@ impl Statistics {
             commandlog: CommandLog::default(),
             latency: LatencyMonitor::default(),
             info: State::default(),
+            thread_changes: ThreadChanges::default(),
+            hot_keys: HotKeys::default(),
             errors: Mutex::default(),
         }
     }

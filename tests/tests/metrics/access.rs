@@ -1,7 +1,7 @@
 //! Rights to read, and the entries of ACL LOG about refusals.
 
-use crate::http::{Watched, basic};
 use weft_testkit::Client;
+use weft_tests::watched::{Watched, basic};
 
 /// The value of a field of the newest entry of ACL LOG.
 fn logged(client: &mut Client, field: &str) -> String {

@@ -1,7 +1,7 @@
 //! Clients that want to harm.
 
-use crate::http::{Response, Watched};
 use std::io::{Read, Write};
+use weft_tests::watched::{Response, Watched};
 
 /// Connections at one time: a new one takes the place of the oldest.
 const MOST: usize = 32;

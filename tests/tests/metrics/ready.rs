@@ -1,8 +1,8 @@
 //! `/readyz` follows the state of the server.
 
-use crate::http::Watched;
 use weft_testkit::{Server, server::free_port};
 use weft_tests::scene::until;
+use weft_tests::watched::Watched;
 
 fn state(watched: &Watched) -> (u16, String) {
     let response = watched.get("/readyz");

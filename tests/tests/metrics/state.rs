@@ -1,7 +1,7 @@
 //! `/state.json`.
 
-use crate::http::{Watched, basic};
 use serde_json::Value;
+use weft_tests::watched::{Watched, basic};
 
 fn state(watched: &Watched, headers: &str) -> Value {
     let response = watched.send("GET", "/state.json", headers);

@@ -1,9 +1,9 @@
 //! The values are those of INFO.
 
-use crate::http::{Response, Watched};
 use std::collections::BTreeMap;
 use weft_testkit::Client;
 use weft_tests::scene::until;
+use weft_tests::watched::{Response, Watched};
 
 fn info(client: &mut Client) -> BTreeMap<String, String> {
     let text = client.cmd(&["INFO", "everything"]).text();

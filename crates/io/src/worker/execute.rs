@@ -71,6 +71,9 @@ impl Worker {
             }
         }
         self.leave(inside);
+        if self.core.srv.statistics.hot_keys.is_watched(self.core.mono_ms) {
+            self.sample_key(&batch);
+        }
         self.core.stats().event_loop.prefetch_batches.add(u64::from(batch.keyed > 0));
         self.core.stats().event_loop.prefetched.add(batch.keyed as u64);
         epoch::collect();
@@ -369,7 +372,7 @@ fn said_nothing(srv: &'static Server, conn: &Conn) {
 }
 
 /// The buffer that a job's spans refer to.
-fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
+pub(super) fn job_bytes<'a>(batch: &'a Batch, job: usize, conn: &'a Conn) -> &'a [u8] {
     let j = &batch.jobs[job];
     if j.in_conn { &conn.input.buf } else { &batch.arena[j.base..j.end] }
 }

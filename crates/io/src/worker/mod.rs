@@ -12,6 +12,7 @@
 //! * this file: the event loop and its periodic work
 //! * [`events`] - handling kernel events and messages from other threads
 //! * [`input`] - reading and planning; [`execute`]: executing a batch; [`output`]: sending replies
+//! * [`sampling`] - keys for the page on the metrics port
 //! * [`pushes`] - delivering published messages
 //! * [`replicas`] - sending the replication stream
 //! * `look` - whether to poll again before sleeping
@@ -56,6 +57,7 @@ mod owning;
 mod parts;
 mod pushes;
 pub mod replicas;
+mod sampling;
 mod tls;
 mod withheld;
 

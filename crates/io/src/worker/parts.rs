@@ -150,6 +150,16 @@ pub(super) struct Execution {
     pub replies: Vec<Reply>,
     /// Requests were executed in this iteration.
     pub has_served: bool,
+    pub last_sample: LastSample,
+}
+
+/// The last key that this thread has sampled: [`crate::worker::sampling`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LastSample {
+    /// Monotonic milliseconds.
+    pub at_ms: i64,
+    /// The requests that the thread had executed.
+    pub requests: u64,
 }
 
 impl Execution {

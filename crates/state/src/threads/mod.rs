@@ -7,6 +7,7 @@
 //! ```
 //!
 //! * [`pool`] - the slots of the threads: counters and mailboxes, filled when a thread is started
+//! * [`changes`] - the latest changes of the number of active threads, with their reasons
 //! * `weft_scheduler::load` - the load of the calling thread, as the kernel measures it
 //! * `weft_scheduler::balance` - computes the number of active threads and the moves between them from the loads; a
 //!   state machine without threads, clocks or sockets; `trial`: whether another number pays
@@ -17,6 +18,7 @@
 //!
 //! `weft_io::worker` moves connections. Reasons: `docs/design/active-threads.md`.
 
+pub mod changes;
 pub mod pool;
 
 pub use pool::{MAX_IO_THREADS, Pool};
