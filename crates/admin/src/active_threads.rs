@@ -21,7 +21,10 @@ pub fn tick(balance: &mut Balance, srv: &Server, now_ms: i64, settings: &Setting
     if let Some(fixed) = fixed {
         balance.reset(now_ms);
         let decision = Decision { active: fixed, shifts: Vec::new() };
-        return carry_out(srv, active, &decision, || "the configuration fixes the number".into());
+        return carry_out(srv, active, &decision, || match srv.threads.forced() {
+            Some(_) => "DEBUG ACTIVE-THREADS".into(),
+            None => "the configuration fixes the number".into(),
+        });
     }
     let samples: Vec<Sample> = srv
         .threads

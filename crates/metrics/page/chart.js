@@ -16,6 +16,7 @@ export class Chart {
     this.options = options;
     this.points = [];
     this.figure = figure;
+    figure.setAttribute("aria-label", options.title);
     this.values = options.lines.map((line) => html("b", { "data-line": line.name }, "–"));
     const legend = options.lines.map((line, at) =>
       html("span", { class: `line-key ${line.tone}` }, svg("svg", { viewBox: "0 0 18 8", "aria-hidden": "true" }, svg("path", { d: "M1 4h16", class: `line ${line.tone}` })), `${line.label} `, this.values[at]));

@@ -29,7 +29,7 @@ macro_rules! file {
 }
 
 /// All files.
-pub const FILES: [File; 9] = [
+pub static FILES: [File; 9] = [
     file!("/", "index.html", HTML),
     file!("/page/style.css", "style.css", CSS),
     file!("/page/icon.svg", "icon.svg", "image/svg+xml"),
