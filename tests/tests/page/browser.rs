@@ -179,7 +179,14 @@ impl Page {
     /// Waits until an expression is true.
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
-        until(expression, || self.js(expression) == true);
+        until(expression, || {
+            let is_true = self.js(expression) == true;
+            if !is_true {
+                // The browser needs the CPU for the page.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            is_true
+        });
     }
 
     /// Waits until an element's exact value is this one.

@@ -183,7 +183,7 @@ fn commands_have_the_counts_of_info() {
     let shown = page.rows("slow-log");
     for entry in log.items().iter().map(|entry| entry.items()) {
         let id = entry[0].int().to_string();
-        assert_eq!(column(&shown, ("id", &id), "us"), entry[2].int().to_string());
+        assert_eq!(column(&shown, ("id", id.as_str()), "us"), entry[2].int().to_string());
     }
 }
 

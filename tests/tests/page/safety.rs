@@ -123,7 +123,7 @@ fn hot_keys_are_shown_as_text() {
     let expected = [script, "bin\\x00\\xff\\\\", "<img src=x onerror=alert(2)>", &long[..256]];
     until("the page shows all keys", || {
         for _ in 0..50 {
-            keys.iter().for_each(|key| client.ok(&[b"SET", key, b"x".as_slice()]));
+            keys.iter().for_each(|key| client.ok(&[b"SET".as_slice(), key, b"x"]));
         }
         let shown = shown(&mut page);
         expected.iter().all(|key| shown.iter().any(|found| found == key))
