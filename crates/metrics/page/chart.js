@@ -126,7 +126,7 @@ function times(minutes, isNarrow) {
 
 /** A scale from 0 to a round number. */
 function linear(values) {
-  const most = Math.max(1, ...values);
+  const most = Math.max(4, ...values);
   const rough = most / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= rough);

@@ -142,7 +142,7 @@ function showLoss(error) {
   setState("lost", "no answer");
   const why = error.name === "TypeError" || error.name === "TimeoutError" ? "" : ` (${error.message})`;
   const text = `No answer since ${clock(lost.since)}${why}. The figures are those of before. The page asks again each second.`;
-  notice(text, "lost", seconds((Date.now() - lost.since) / 1000));
+  notice(text, "lost", `(${seconds((Date.now() - lost.since) / 1000)} ago)`);
 }
 
 async function tick() {

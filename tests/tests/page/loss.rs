@@ -16,7 +16,7 @@ fn lost_server_is_shown_and_its_return() {
     page.until("document.getElementById('state').dataset.state === 'lost'");
     page.until("/No answer since \\d\\d:\\d\\d:\\d\\d/.test(document.getElementById('notice').textContent)");
     let since = page.text("document.getElementById('notice-text').textContent");
-    page.until("document.getElementById('notice-changing').textContent !== '0 s'");
+    page.until("/^\\([1-9]\\d* s ago\\)$/.test(document.getElementById('notice-changing').textContent)");
     assert_eq!(page.text("document.getElementById('notice-text').textContent"), since);
     assert_eq!(page.value("tile-keys"), 500.0, "the last figures stay");
     assert_eq!(page.js("document.body.classList.contains('stale')"), true);
