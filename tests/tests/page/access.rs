@@ -23,8 +23,10 @@ fn page_needs_a_user_where_metrics_do() {
 
 #[test]
 fn user_who_may_only_run_info_sees_no_keys_and_no_clients() {
-    let watched = Watched::start(&[]);
+    // A browser sends a name only to servers that ask for one.
+    let watched = Watched::start(&["--requirepass", "secret"]);
     let mut client = watched.server.client();
+    client.ok(&["AUTH", "secret"]);
     client.ok(&["CLIENT", "SETNAME", "hidden-name"]);
     client.ok(&["ACL", "SETUSER", "monitor", "on", ">pw", "+info"]);
     let keys = watched.send("GET", "/keys.json", &basic("monitor", "pw"));

@@ -7,10 +7,9 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use weft_testkit::{locate, skipped};
-use weft_tests::scene::until;
 use weft_tests::watched::Watched;
 
 /// Without background services, Chromium connects to nothing but the server.
@@ -32,6 +31,17 @@ const OPTIONS: [&str; 14] = [
 ];
 /// A loaded machine may take long to start a browser.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until `is` returns true. A browser on a loaded machine needs more patience than a server does.
+#[track_caller]
+pub fn until(subject: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < PATIENCE, "timed out: {subject}");
+        // The browser needs the CPU for the page.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
 
 /// A page in a browser of its own. Both end with the test.
 pub struct Page {
@@ -179,14 +189,7 @@ impl Page {
     /// Waits until an expression is true.
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
-        until(expression, || {
-            let is_true = self.js(expression) == true;
-            if !is_true {
-                // The browser needs the CPU for the page.
-                std::thread::sleep(Duration::from_millis(50));
-            }
-            is_true
-        });
+        until(expression, || self.js(expression) == true);
     }
 
     /// Waits until an element's exact value is this one.

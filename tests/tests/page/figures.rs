@@ -1,10 +1,9 @@
 //! The figures of the page are those of INFO and of the commands that report the same.
 
-use crate::browser::{Page, open};
+use crate::browser::{Page, open, until};
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weft_testkit::Client;
-use weft_tests::scene::until;
 use weft_tests::watched::Watched;
 
 /// A field of INFO.
@@ -221,7 +220,7 @@ fn rate_and_latency_follow_the_load() {
         );
         let lines: Vec<f64> = serde_json::from_value(lines).expect("numbers");
         assert!(lines[0] > 0.0 && lines.is_sorted(), "{lines:?}");
-        page.until("document.querySelector('#chart-rate path.line[d]').getTotalLength() > 0");
+        page.until("document.querySelector('#chart-rate .plot path.line').getTotalLength() > 0");
         page.until("document.querySelector('#chart-rate .plot').getAttribute('aria-label').includes('requests/s')");
         drop(load);
     });

@@ -162,7 +162,9 @@ fn keyboard_reaches_everything_and_leaves_it_again() {
 fn charts_are_read_by_arrow_keys() {
     let watched = busy();
     let Some(mut page) = open(&watched) else { return };
-    page.until("document.querySelector('#chart-rate path.line').getAttribute('d').includes('L')");
+    page.until(
+        "document.querySelector('#chart-rate .plot path.line').getAttribute('d').includes('L')",
+    );
     page.js("document.querySelector('#chart-rate .plot').focus()");
     page.press("ArrowLeft", 37, 0);
     page.until("document.querySelector('#chart-rate .cursor').childElementCount > 0");

@@ -16,7 +16,9 @@ fn lost_server_is_shown_and_its_return() {
     page.until("document.getElementById('state').dataset.state === 'lost'");
     page.until("/No answer since \\d\\d:\\d\\d:\\d\\d/.test(document.getElementById('notice').textContent)");
     let since = page.text("document.getElementById('notice-text').textContent");
-    page.until("/^\\([1-9]\\d* s ago\\)$/.test(document.getElementById('notice-changing').textContent)");
+    page.until(
+        "/^\\([1-9]\\d* s ago\\)$/.test(document.getElementById('notice-changing').textContent)",
+    );
     assert_eq!(page.text("document.getElementById('notice-text').textContent"), since);
     assert_eq!(page.value("tile-keys"), 500.0, "the last figures stay");
     assert_eq!(page.js("document.body.classList.contains('stale')"), true);
@@ -65,14 +67,13 @@ fn loading_server_is_shown() {
     watched.server.client().ok(&["SAVE"]);
     page.until_value("tile-keys", 20000);
     let port = watched.port.to_string();
-    // A minute in all, unless the test ends it.
-    watched.server.restart_loading(&["--metrics-port", &port, "--key-load-delay", "3000"]);
+    // Ten seconds in all.
+    watched.server.restart_loading(&["--metrics-port", &port, "--key-load-delay", "500"]);
     page.until("document.getElementById('state').textContent === 'loading'");
     assert_eq!(
         page.js("document.getElementById('notice').textContent.includes('loads its data')"),
         true
     );
-    watched.server.client().ok(&["CONFIG", "SET", "key-load-delay", "0"]);
     page.until("document.getElementById('state').textContent === 'live'");
     page.until_value("tile-keys", 20000);
     assert_eq!(page.js("document.getElementById('notice').hidden"), true);

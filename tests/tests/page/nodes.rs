@@ -67,8 +67,8 @@ fn save_is_shown_with_its_progress() {
     client.ok(&["SET", "key", "x"]);
     page.until("Number(document.getElementById('save-changes').value) > 0");
     let before = page.value("save-last");
-    // Ten seconds in all, unless the test ends it.
-    client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "2000"]);
+    // Five seconds in all.
+    client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "1000"]);
     client.cmd(&["BGSAVE"]);
     page.until("document.getElementById('save-state').value.startsWith('saving')");
     page.until("document.querySelector('#save-progress progress')?.value > 0");
@@ -76,7 +76,6 @@ fn save_is_shown_with_its_progress() {
         page.js("document.getElementById('save-keys').value.endsWith('of 5,001 keys')"),
         true
     );
-    client.ok(&["CONFIG", "SET", "rdb-key-save-delay", "0"]);
     page.until("document.getElementById('save-state').value === 'no save runs'");
     page.until_value("save-changes", 0);
     assert_eq!(page.text("document.getElementById('save-status').value"), "ok");

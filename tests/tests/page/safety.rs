@@ -1,8 +1,7 @@
 //! The page is read only, loads nothing from elsewhere, and shows what clients wrote as text.
 
-use crate::browser::open;
+use crate::browser::{open, until};
 use serde_json::Value;
-use weft_tests::scene::until;
 use weft_tests::watched::Watched;
 
 /// The page and its files, as the page names them.
