@@ -15,7 +15,7 @@ use session::Session;
 use weft_testkit::{locate, skipped};
 
 /// Pages with commands in `docs/`, apart from the design pages.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "clients.md",
     "cluster.md",
     "configure.md",
@@ -23,6 +23,7 @@ const PAGES: [&str; 11] = [
     "moving.md",
     "persistence.md",
     "replication.md",
+    "scaling.md",
     "secure.md",
     "start.md",
     "top.md",

@@ -28,8 +28,11 @@ const PORTS: [u16; 6] = [6379, 6380, 6381, 7000, 7001, 9121];
 const FOLDERS: [&str; 6] =
     ["/var/lib/weft", "/etc/weft", "/etc/redis", "/backup", "/usr/local/bin", "/tmp/try"];
 
+/// Finds a program by its name.
+type Find = fn(&str) -> Option<PathBuf>;
+
 /// Programs that may be missing, and where to look for them.
-const OPTIONAL: [(&str, fn(&str) -> Option<PathBuf>); 9] = [
+const OPTIONAL: [(&str, Find); 9] = [
     ("valkey-cli", locate::peer),
     ("valkey-server", locate::peer),
     ("valkey-sentinel", locate::peer),

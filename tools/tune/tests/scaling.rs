@@ -1,6 +1,7 @@
 //! The tables of `docs/scaling.md` are those that the model makes of its inputs.
 
 #[path = "../examples/scaling.rs"]
+#[allow(dead_code, reason = "the rest is the command line")]
 mod model;
 
 const PAGE: &str = include_str!("../../../docs/scaling.md");
