@@ -7,16 +7,21 @@ use weft_tests::scene::client;
 
 const PAGE: &str = include_str!("../../../docs/secure.md");
 
-/// The indented lines of a section.
+/// The lines in fences of a section.
 fn code(section: &str) -> String {
     let begin = format!("\n## {section}\n");
     let text = PAGE.split_once(&begin).unwrap_or_else(|| panic!("no section {section}")).1;
     let text = text.split("\n## ").next().unwrap_or_default();
-    let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
-    lines.fold(String::new(), |mut all, line| {
-        let _ = writeln!(all, "{line}");
-        all
-    })
+    let mut is_code = false;
+    let mut code = String::new();
+    for line in text.lines() {
+        match line.starts_with("```") {
+            true => is_code = !is_code,
+            false if is_code => writeln!(code, "{line}").expect("memory"),
+            false => {}
+        }
+    }
+    code
 }
 
 #[test]
@@ -26,7 +31,7 @@ fn certificates_of_the_page_verify() {
     }
     let dir = tempfile::tempdir().expect("a folder");
     let code = code("Certificates");
-    let script = code.split("valkey-cli").next().unwrap_or_default();
+    let script = code.split("weft-server").next().unwrap_or_default();
     let output = Command::new("sh")
         .args(["-e", "-c", script])
         .env("CA_PASS", "pass-phrase")

@@ -1,7 +1,8 @@
 //! Sentinels that log in as a user and use TLS only: the primary hands over to a replica, and is promoted again when that
 //! one is killed. The others follow.
 //!
-//! The users are those of `docs/secure.md`, so the test shows that their rights suffice. No request is refused.
+//! The servers and Sentinels log in as `docs/replication.md` says. The users are those of `docs/secure.md`, so the test shows
+//! that their rights suffice. No request is refused.
 
 use crate::certs::Certs;
 use std::path::Path;
@@ -147,7 +148,7 @@ fn sentinels_fail_over_with_users_and_tls() {
         return skipped::note_here("no valkey-server, which is also the Sentinel");
     };
     let certs = Certs::new();
-    let users = PAGE.lines().filter_map(|line| line.strip_prefix("    user "));
+    let users = PAGE.lines().filter(|line| line.starts_with("user ")).map(|line| &line[5..]);
     let users: String = users.map(|rules| format!("user {rules}\n")).collect();
     std::fs::write(certs.path("users.acl"), users).expect("a file");
     let primary = Node::server(locate::weft(), &certs, "50", None);

@@ -7,10 +7,12 @@
 //! | `check` | formatting, tidy, clippy, unit tests and documentation, each with its seconds |
 //! | `test [--all] [ARGUMENTS]` | `cargo test --workspace ARGUMENTS`. `--all` runs the long tests, too |
 //! | `dist [--static] [--deb]` | release files in `target/dist/`: an archive, a Debian package, checksums |
+//! | `site` | the documentation as a web site, in `target/site/`; needs mdBook |
 //! | `instructions` | counts the instructions of requests and compares them with the tree's file |
 
 mod dist;
 mod instructions;
+mod site;
 mod steps;
 mod tidy;
 
@@ -54,6 +56,16 @@ fn main() -> ExitCode {
             },
             Err(option) => wrong(&format!("unknown option {option:?}")),
         },
+        Some("site") => match site::build(&root) {
+            Ok(done) => {
+                println!("{done}");
+                ExitCode::SUCCESS
+            }
+            Err(why) => {
+                eprintln!("{why}");
+                ExitCode::FAILURE
+            }
+        },
         Some("instructions") => instructions(&root, args),
         Some(other) => wrong(&format!("unknown task {other:?}")),
         None => wrong("no task"),
@@ -68,7 +80,7 @@ fn wrong(why: &str) -> ExitCode {
     eprintln!("{why}");
     eprintln!(
         "usage: cargo xtask tidy [--update] | words [FOLDER | --changed] | check | \
-         test [--all] [ARGUMENTS] | dist [--static] [--deb] | instructions [--write REASON]"
+         test [--all] [ARGUMENTS] | dist [--static] [--deb] | site | instructions [--write REASON]"
     );
     ExitCode::from(2)
 }

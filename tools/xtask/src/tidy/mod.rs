@@ -10,12 +10,14 @@
 //! | every command on keys has a seed for its fuzz target | [`seeds`] |
 //! | a specification that copies another one names its flags | [`specs`] |
 //! | tests leave no files | [`litter`] |
+//! | links of Markdown files lead somewhere; the book lists every page | [`links`] |
 //! | plain words: their number never rises | [`words`] |
 //!
 //! A rule reports all [`Problem`]s, not only the first one.
 
 mod circles;
 mod layers;
+pub mod links;
 mod litter;
 mod rust;
 mod seeds;
@@ -76,6 +78,7 @@ pub fn check(root: &Path, update: bool) -> io::Result<Checked> {
     let mut problems = Vec::new();
     let mut words = words::Counts::new();
     let mut checked = 0;
+    links::check(root, &files, &mut problems);
     for file in files {
         let bytes = fs::read(root.join(&file))?;
         litter::check(&file, &bytes, &mut problems);
