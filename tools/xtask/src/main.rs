@@ -6,7 +6,7 @@
 //! | `words [FOLDER]`, `words --changed` | lists the words that are not plain, in a folder or on changed lines |
 //! | `check` | formatting, tidy, clippy, unit tests and documentation, each with its seconds |
 //! | `test [--all] [ARGUMENTS]` | `cargo test --workspace ARGUMENTS`. `--all` runs the long tests, too |
-//! | `dist [--static] [--deb]` | release files in `target/dist/`: an archive, a Debian package, checksums |
+//! | `dist [--static] [--deb] [--no-build]` | release files in `target/dist/`: an archive, a Debian package, checksums. `--no-build` packs programs that are already built |
 //! | `instructions` | counts the instructions of requests and compares them with the tree's file |
 
 mod dist;
@@ -68,7 +68,7 @@ fn wrong(why: &str) -> ExitCode {
     eprintln!("{why}");
     eprintln!(
         "usage: cargo xtask tidy [--update] | words [FOLDER | --changed] | check | \
-         test [--all] [ARGUMENTS] | dist [--static] [--deb] | instructions [--write REASON]"
+         test [--all] [ARGUMENTS] | dist [--static] [--deb] [--no-build] | instructions [--write REASON]"
     );
     ExitCode::from(2)
 }
