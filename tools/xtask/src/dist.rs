@@ -19,28 +19,28 @@ const STATIC: &str = "x86_64-unknown-linux-musl";
 const UNIT: &str = "lib/systemd/system/weft.service";
 
 /// The kinds of files to make.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Programs that need no library of the system.
     pub is_static: bool,
     /// A Debian package, too.
     pub deb: bool,
-    /// Pack the programs of an earlier `cargo build --release`.
-    pub no_build: bool,
+    /// Pack the programs of this folder instead of building them.
+    pub from: Option<PathBuf>,
 }
 
 impl Wanted {
     /// Parses the options.
     ///
     /// # Errors
-    /// The unknown option.
-    pub fn parse(args: impl Iterator<Item = String>) -> Result<Wanted, String> {
+    /// The unknown option, or `--from` without a folder.
+    pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Wanted, String> {
         let mut wanted = Wanted::default();
-        for arg in args {
+        while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--static" => wanted.is_static = true,
                 "--deb" => wanted.deb = true,
-                "--no-build" => wanted.no_build = true,
+                "--from" => wanted.from = Some(args.next().ok_or(arg)?.into()),
                 _ => return Err(arg),
             }
         }
@@ -48,12 +48,12 @@ impl Wanted {
     }
 
     /// The folder of the programs, in Cargo's target folder.
-    fn release(self, target: &Path) -> PathBuf {
+    fn release(&self, target: &Path) -> PathBuf {
         if self.is_static { target.join(STATIC).join("release") } else { target.join("release") }
     }
 
     /// The name of the archive without its extension, and of the folder in it.
-    fn archive(self, version: &str) -> String {
+    fn archive(&self, version: &str) -> String {
         let kind = if self.is_static { "linux-static" } else { "linux" };
         format!("weft-{version}-{}-{kind}", std::env::consts::ARCH)
     }
@@ -91,15 +91,18 @@ impl Workspace {
 ///
 /// # Errors
 /// A command that failed or isn't installed, or a file that can't be written.
-pub fn make(root: &Path, wanted: Wanted) -> Result<(), String> {
+pub fn make(root: &Path, wanted: &Wanted) -> Result<(), String> {
     let workspace = Workspace::read(root)?;
-    if !wanted.no_build {
-        build(root, wanted)?;
-    }
+    let programs = match &wanted.from {
+        Some(folder) => folder.clone(),
+        None => {
+            build(root, wanted)?;
+            wanted.release(&workspace.target)
+        }
+    };
     let dist = workspace.target.join("dist");
     let stage = dist.join("stage");
-    stage_files(root, &wanted.release(&workspace.target), &stage)
-        .map_err(|e| format!("{}: {e}", stage.display()))?;
+    stage_files(root, &programs, &stage).map_err(|e| format!("{}: {e}", stage.display()))?;
     install_docs(&stage)?;
     let name = wanted.archive(&workspace.version);
     let mut made = vec![archive(root, &dist, &name)?];
@@ -115,7 +118,7 @@ pub fn make(root: &Path, wanted: Wanted) -> Result<(), String> {
 
 /// Builds one program after the other. Cargo would unite the features of programs that it builds at once, and then build the
 /// server again that `cargo build --release -p weft-server` has made.
-fn build(root: &Path, wanted: Wanted) -> Result<(), String> {
+fn build(root: &Path, wanted: &Wanted) -> Result<(), String> {
     for package in PROGRAMS {
         let mut cargo = cargo();
         cargo.args(["build", "--release", "--locked", "-p", package]).current_dir(root);
@@ -269,17 +272,19 @@ mod tests {
         fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
-    /// The unit that follows from that of the archive: programs in `/usr/bin`, and a user that stays, since files in `/etc`
-    /// belong to it.
+    /// The package has its programs in `/usr/bin`, and a user that stays: files in `/etc` belong to it, and others can't read
+    /// them.
     #[test]
     fn units_of_package_and_archive_agree() {
         let lines = |text: &str| -> Vec<String> {
             let lines = text.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
             lines.map(str::to_string).collect()
         };
+        let folder = "ConfigurationDirectory=weft\n";
         let expected = repository("packaging/weft.service")
             .replace("/usr/local/bin/", "/usr/bin/")
-            .replace("DynamicUser=yes", "User=weft\nGroup=weft");
+            .replace("DynamicUser=yes", "User=weft\nGroup=weft")
+            .replace(folder, &format!("{folder}ConfigurationDirectoryMode=0750\n"));
         assert_eq!(lines(&repository("packaging/debian/weft.service")), lines(&expected));
     }
 
@@ -303,7 +308,7 @@ mod tests {
     fn static_programs_have_a_folder_and_an_archive_of_their_own() {
         let target = Path::new("/t");
         let usual = Wanted::default();
-        let fixed = Wanted { is_static: true, ..usual };
+        let fixed = Wanted { is_static: true, ..Wanted::default() };
         assert_eq!(usual.release(target), Path::new("/t/release"));
         assert_eq!(fixed.release(target), Path::new("/t/x86_64-unknown-linux-musl/release"));
         let arch = std::env::consts::ARCH;
@@ -348,8 +353,9 @@ mod tests {
     fn unknown_options_are_refused() {
         let parse = |args: &[&str]| Wanted::parse(args.iter().map(|arg| (*arg).to_string()));
         assert_eq!(parse(&["--deb"]), Ok(Wanted { deb: true, ..Wanted::default() }));
-        let packed = Wanted { is_static: true, no_build: true, deb: false };
-        assert_eq!(parse(&["--static", "--no-build"]), Ok(packed));
+        let packed = Wanted { is_static: true, from: Some("built".into()), deb: false };
+        assert_eq!(parse(&["--static", "--from", "built"]), Ok(packed));
+        assert_eq!(parse(&["--from"]), Err("--from".to_string()));
         assert_eq!(parse(&["--rpm"]), Err("--rpm".to_string()));
     }
 }
