@@ -59,7 +59,7 @@ impl Wanted {
     }
 }
 
-/// What Cargo says of the workspace.
+/// Facts of the workspace, from Cargo.
 #[derive(Debug, PartialEq, Eq)]
 struct Workspace {
     version: String,
@@ -159,7 +159,8 @@ fn install_docs(stage: &Path) -> Result<(), String> {
         let path = stage.join("bin").join(program);
         run(Command::new("strip").arg("--strip-debug").arg(&path))?;
         let mut install = Command::new(&path);
-        install.arg("--install-docs").arg(stage.join("share")).stdout(Stdio::null());
+        let option = if program == "weft-tune" { "install-docs" } else { "--install-docs" };
+        install.arg(option).arg(stage.join("share")).stdout(Stdio::null());
         run(&mut install)?;
     }
     let page = stage.join("share/man/man1/weft-check.1");
