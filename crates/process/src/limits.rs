@@ -8,6 +8,7 @@
 
 use crate::sys::describe;
 use crate::{log_notice, log_warning};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fmt;
 use std::io;
 use weft_base::limits::RESERVED_FDS;
@@ -124,42 +125,25 @@ fn max_clients_for(limit: u64, reserved: u64) -> u32 {
 }
 
 fn get_open_files() -> io::Result<u64> {
-    get(libc::RLIMIT_NOFILE).map(|limit| limit.rlim_cur)
+    Ok(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
 }
 
 /// Sets the soft limit, and raises the hard one where that is needed. It is never lowered: a lower
 /// hard limit could not be raised again.
 fn set_open_files(limit: u64) -> io::Result<()> {
-    let hard = get(libc::RLIMIT_NOFILE)?.rlim_max;
-    let both = libc::rlimit { rlim_cur: limit, rlim_max: hard.max(limit) };
-    set(libc::RLIMIT_NOFILE, both)
+    let hard = getrlimit(Resource::Nofile).maximum;
+    let maximum = hard.map(|hard| hard.max(limit));
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum })?)
 }
 
 /// Lets a crash leave a core file as large as the hard limit allows, or none at all.
 ///
 /// # Errors
-/// Those of `getrlimit` and `setrlimit`.
+/// Those of `setrlimit`.
 pub fn set_core_files(wanted: bool) -> io::Result<()> {
-    let mut limit = get(libc::RLIMIT_CORE)?;
-    limit.rlim_cur = if wanted { limit.rlim_max } else { 0 };
-    set(libc::RLIMIT_CORE, limit)
-}
-
-fn get(resource: libc::__rlimit_resource_t) -> io::Result<libc::rlimit> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is writable for the duration of the call.
-    match unsafe { libc::getrlimit(resource, &raw mut limit) } {
-        0 => Ok(limit),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-fn set(resource: libc::__rlimit_resource_t, limit: libc::rlimit) -> io::Result<()> {
-    // SAFETY: `limit` is initialized and only read.
-    match unsafe { libc::setrlimit(resource, &raw const limit) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    let Rlimit { maximum, .. } = getrlimit(Resource::Core);
+    let current = if wanted { maximum } else { Some(0) };
+    Ok(setrlimit(Resource::Core, Rlimit { current, maximum })?)
 }
 
 #[cfg(test)]

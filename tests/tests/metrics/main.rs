@@ -1,6 +1,7 @@
 //! `metrics-port`: values, formats, who may read, hostile clients, `/readyz`.
 
 mod access;
+mod dashboard;
 mod hostile;
 mod http;
 mod ready;

@@ -6,7 +6,7 @@
 //! | `words [FOLDER]`, `words --changed` | lists the words that are not plain, in a folder or on changed lines |
 //! | `check` | formatting, tidy, clippy, unit tests and documentation, each with its seconds |
 //! | `test [--all] [ARGUMENTS]` | `cargo test --workspace ARGUMENTS`. `--all` runs the long tests, too |
-//! | `dist [--static] [--deb]` | release files in `target/dist/`: an archive, a Debian package, checksums |
+//! | `dist [--static] [--deb] [--from FOLDER]` | release files in `target/dist/`: an archive, a Debian package, checksums. `--from` packs the programs of a folder instead of building them |
 //! | `site` | the documentation as a web site, in `target/site/`; needs mdBook |
 //! | `instructions` | counts the instructions of requests and compares them with the tree's file |
 
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             result(steps::test(&root, all, &rest))
         }
         Some("dist") => match dist::Wanted::parse(args) {
-            Ok(wanted) => match dist::make(&root, wanted) {
+            Ok(wanted) => match dist::make(&root, &wanted) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(why) => {
                     eprintln!("{why}");
@@ -80,7 +80,8 @@ fn wrong(why: &str) -> ExitCode {
     eprintln!("{why}");
     eprintln!(
         "usage: cargo xtask tidy [--update] | words [FOLDER | --changed] | check | \
-         test [--all] [ARGUMENTS] | dist [--static] [--deb] | site | instructions [--write REASON]"
+         test [--all] [ARGUMENTS] | dist [--static] [--deb] [--from FOLDER] | site | \
+         instructions [--write REASON]"
     );
     ExitCode::from(2)
 }
