@@ -74,6 +74,8 @@ pub enum Fault {
     OwnKeyNotCompared,
     /// An ordered failover makes a node primary that has moved to another shard.
     HandedToLeaver,
+    /// Slots count as suspended if those of an earlier handover with this id were.
+    HandoverIdTrusted,
 }
 
 /// Whether this fault is planted.

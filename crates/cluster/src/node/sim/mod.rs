@@ -7,6 +7,8 @@
 //! their lease and continued, and started twice. Clients write through a model of replication;
 //! operators order failovers and move slots. Then the faults end, and the cluster must converge.
 //!
+//! `races` has single scenes.
+//!
 //! `checks` and `process::Process::check` have the invariants. `CLUSTER_RUNS` is the number of runs;
 //! `CLUSTER_SEED` repeats one with all output.
 
@@ -15,6 +17,7 @@ mod checks;
 mod copies;
 mod marks;
 mod process;
+mod races;
 mod replication;
 mod store;
 mod tally;

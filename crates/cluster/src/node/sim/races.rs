@@ -1,0 +1,73 @@
+//! Single races, and values that stay behind. Each was found in a run of [`super::orders`], or by reading.
+
+use super::chaos;
+use super::world::{Pid, T, World};
+use super::*;
+use crate::id::ShardId;
+use crate::node::layout::{CopyPhase, Copying, HandoverValue};
+use crate::node::{Direction, Mark, NodeRequest};
+use crate::planted::{Fault, plant};
+
+fn world(seed: u64, hosts: usize, shards: usize) -> World {
+    let settings = Settings { timeout: T, ..Settings::default() };
+    let plan = Plan { hosts, shards, settings, durable: false, weights: chaos::usual_weights() };
+    let mut world = World::new(Rng::new(seed), plan, false);
+    world.calm = true;
+    populate(&mut world);
+    world.later(20, Event::Expire);
+    world
+}
+
+/// Until `end`, or a violation.
+fn run_until(world: &mut World, end: Ms) {
+    while world.now < end && world.wrong.is_none() {
+        let event = world.next().expect("ticks never end");
+        world.happen(event);
+    }
+}
+
+fn put(world: &mut World, key: Key, value: Vec<u8>) {
+    let writes = vec![Write::Put { key, value, lease: None }];
+    world.store.transact(&Transaction { compares: Vec::new(), writes });
+    world.store_changed();
+}
+
+fn some_slots(slots: std::ops::Range<Slot>) -> Box<SlotSet> {
+    Box::new(slots.collect())
+}
+
+fn pid(world: &World, host: usize) -> Pid {
+    world.current[host]
+}
+
+/// Whether a scene goes wrong with a planted fault for one of some seeds, and for none without.
+#[track_caller]
+fn expect_only_with(fault: Fault, scene: impl Fn(u64) -> Option<String>) {
+    const SEEDS: u64 = 150;
+    plant::set(Some(fault));
+    let found = (0..SEEDS).find_map(&scene);
+    plant::set(None);
+    assert!(found.is_some(), "the scene doesn't show {fault:?}");
+    let wrong = (0..SEEDS).find_map(|seed| scene(seed).map(|wrong| (seed, wrong)));
+    assert_eq!(wrong, None);
+}
+
+#[test]
+fn second_handover_with_an_id_suspends_its_slots() {
+    expect_only_with(Fault::HandoverIdTrusted, |seed| {
+        let mut world = world(seed, 2, 2);
+        run_until(&mut world, 1500);
+        world.request(pid(&world, 0), NodeRequest::DeleteSlots(some_slots(1..2)));
+        run_until(&mut world, 2500);
+        world.request(pid(&world, 1), NodeRequest::TakeSlots(some_slots(0..2)));
+        world.request(pid(&world, 0), NodeRequest::AddSlots(some_slots(1..2)));
+        run_until(&mut world, 5000);
+        let mine = world.store.truth.slots_of(world.shard_ids[1]).cloned().unwrap_or_default();
+        assert!(world.wrong.is_some() || mine.contains(0) && mine.contains(1), "{mine:?}");
+        world.wrong
+    });
+}
+
+fn some_shard(byte: u8) -> ShardId {
+    NodeId::from_random([byte; 20])
+}
