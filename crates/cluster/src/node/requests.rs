@@ -184,7 +184,12 @@ impl Node {
             return refuse(format!("ERR Unknown node {primary}"));
         }
         let line = NodeValue { shard: target, ..state.nodes[&self.me.node].clone() };
+        // The shard that is joined is rewritten. So its primary, alone till now, can't end it by a transaction that was decided before.
+        let joined = ShardValue { epoch: Some(theirs.epoch), ..theirs.value.clone() };
         let mut writes = vec![put(Key::Node(self.me.node), line.encode())];
+        if !planted::is(Fault::JoinedUnseen) {
+            writes.push(put(Key::Shard(target), joined.encode()));
+        }
         match self.role() {
             Role::Leads { .. } => {
                 let has_slots = state.slots_of(mine).is_some_and(|slots| !slots.is_empty());

@@ -53,6 +53,23 @@ fn expect_only_with(fault: Fault, scene: impl Fn(u64) -> Option<String>) {
 }
 
 #[test]
+fn joined_shard_does_not_end() {
+    expect_only_with(Fault::JoinedUnseen, |seed| {
+        let mut world = world(seed, 3, 3);
+        run_until(&mut world, 1500);
+        let ids = world.ids.clone();
+        for host in 0..2 {
+            world.request(pid(&world, host), NodeRequest::DeleteSlots(Box::new(SlotSet::full())));
+        }
+        run_until(&mut world, 2500);
+        world.request(pid(&world, 0), NodeRequest::Replicate(ids[1]));
+        world.request(pid(&world, 1), NodeRequest::Replicate(ids[2]));
+        run_until(&mut world, 5000);
+        world.wrong
+    });
+}
+
+#[test]
 fn second_handover_with_an_id_suspends_its_slots() {
     expect_only_with(Fault::HandoverIdTrusted, |seed| {
         let mut world = world(seed, 2, 2);
