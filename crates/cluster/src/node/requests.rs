@@ -2,6 +2,7 @@
 //! its effect, so that the next command finds it.
 
 use super::action::{Action, Ms, RequestId, Transaction, Write};
+use super::cleanup::AT_ONCE;
 use super::layout::{FailoverValue, HandoverValue, IslandValue, Key, NodeValue, ShardValue};
 use super::parts::{Forced, Waiting};
 use super::proposals::Purpose;
@@ -294,7 +295,10 @@ impl Node {
             let is_leaving =
                 |handover: &HandoverValue| handover.from == id && handover.copy.is_none();
             let leaving = state.handovers.iter().filter(|(_, handover)| is_leaving(handover));
-            writes.extend(leaving.map(|(id, _)| Write::Delete { key: Key::Handover(*id) }));
+            // The others are removed as keys that nothing refers to.
+            writes.extend(
+                leaving.take(AT_ONCE).map(|(id, _)| Write::Delete { key: Key::Handover(*id) }),
+            );
         }
         Ok(commit(state, &compared, writes))
     }
@@ -464,6 +468,8 @@ impl Node {
             .filter(|(_, handover)| handover.from == mine || handover.to == Some(mine))
             .filter(|(_, handover)| handover.copy.is_none())
             .map(|(id, _)| Key::Handover(*id))
+            // The next step ends the others.
+            .take(AT_ONCE)
             .collect();
         if keys.is_empty() {
             let is_open =

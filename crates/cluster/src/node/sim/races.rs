@@ -88,3 +88,43 @@ fn second_handover_with_an_id_suspends_its_slots() {
 fn some_shard(byte: u8) -> ShardId {
     NodeId::from_random([byte; 20])
 }
+
+#[test]
+fn handovers_of_shards_that_are_gone_are_removed() {
+    let mut world = world(1, 2, 1);
+    run_until(&mut world, 1500);
+    let (gone, here) = ([some_shard(1), some_shard(2)], world.shard_ids[0]);
+    let copy = |phase| Some(Copying { from_epoch: 1, to_epoch: 1, phase });
+    let cases = [
+        (gone[0], Some(gone[1]), copy(CopyPhase::Copying)),
+        (gone[0], Some(gone[1]), copy(CopyPhase::Moved)),
+        (gone[0], Some(here), None),
+        (gone[0], None, None),
+    ];
+    for (n, (from, to, copy)) in cases.into_iter().enumerate() {
+        let slots = (8000..8004).collect();
+        let value = HandoverValue { from, to, slots, copy, leave_keys: false };
+        put(&mut world, Key::Handover(some_shard(10 + n as u8)), value.encode());
+    }
+    run_until(&mut world, 1500 + 4 * T);
+    assert!(world.store.truth.handovers.is_empty(), "{:?}", world.store.truth.handovers);
+    assert_eq!(world.wrong, None);
+}
+
+#[test]
+fn many_handovers_are_cancelled() {
+    let mut world = world(1, 2, 2);
+    run_until(&mut world, 1500);
+    let owner = pid(&world, 0);
+    world.processes[owner].alive = false;
+    let [from, to] = [world.shard_ids[0], world.shard_ids[1]];
+    for n in 0..200_u8 {
+        let slots = (0..1).collect();
+        let value = HandoverValue { from, to: Some(to), slots, copy: None, leave_keys: true };
+        put(&mut world, Key::Handover(some_shard(n)), value.encode());
+    }
+    run_until(&mut world, 2000);
+    world.request(pid(&world, 1), NodeRequest::CancelMoves);
+    run_until(&mut world, 2000 + 3 * T);
+    assert_eq!(world.store.truth.handovers.len(), 0);
+}

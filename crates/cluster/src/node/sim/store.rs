@@ -62,6 +62,9 @@ impl Store {
     }
 
     pub fn transact(&mut self, transaction: &Transaction) -> Outcome {
+        // etcd's limit (`max-txn-ops`).
+        let most = transaction.compares.len().max(transaction.writes.len());
+        assert!(most <= 128, "a transaction has {most} operations");
         let holds = transaction.compares.iter().all(|(key, revision)| {
             self.entries.get(&key.to_string()).map(|entry| entry.revision) == *revision
         });
