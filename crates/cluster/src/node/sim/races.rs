@@ -112,6 +112,34 @@ fn handovers_of_shards_that_are_gone_are_removed() {
 }
 
 #[test]
+fn marks_are_no_unknown_values() {
+    let mut world = world(1, 2, 2);
+    run_until(&mut world, 1500);
+    let mark = Mark { slot: 0, direction: Direction::Migrating, other: Some(world.ids[1]) };
+    world.request(pid(&world, 0), NodeRequest::Mark(vec![mark]));
+    put(&mut world, Key::Island(some_shard(1)), IslandValue::Slots(Default::default()).encode());
+    run_until(&mut world, 1500 + 3 * T);
+    assert_eq!(world.store.truth.marks.len(), 1);
+    assert_eq!(world.store.truth.islands.len(), 1, "{:?}", world.store.truth.islands);
+}
+
+#[test]
+fn no_mark_names_a_stranger() {
+    let mut world = world(1, 3, 2);
+    run_until(&mut world, 1500);
+    let stranger = world.ids[2];
+    world.request(pid(&world, 0), NodeRequest::Forget(stranger));
+    run_until(&mut world, 3000);
+    let is_stranger =
+        world.store.truth.island_of(stranger) != world.store.truth.island_of(world.ids[0]);
+    assert!(is_stranger, "it has begun again");
+    let mark = Mark { slot: 0, direction: Direction::Migrating, other: Some(stranger) };
+    world.request(pid(&world, 0), NodeRequest::Mark(vec![mark]));
+    run_until(&mut world, 3500);
+    assert_eq!(world.tally.of(super::tally::Count::Marked), 0, "it is refused");
+}
+
+#[test]
 fn many_handovers_are_cancelled() {
     let mut world = world(1, 2, 2);
     run_until(&mut world, 1500);
