@@ -52,6 +52,7 @@ fn expect_only_with(fault: Fault, scene: impl Fn(u64) -> Option<String>) {
     assert_eq!(wrong, None);
 }
 
+/// REPLICATE to an empty primary that becomes a replica itself, or is forgotten, at the same moment.
 #[test]
 fn joined_shard_does_not_end() {
     expect_only_with(Fault::JoinedUnseen, |seed| {
@@ -69,6 +70,7 @@ fn joined_shard_does_not_end() {
     });
 }
 
+/// A node takes a slot of another one, which adds a second slot that the first one wants.
 #[test]
 fn second_handover_with_an_id_suspends_its_slots() {
     expect_only_with(Fault::HandoverIdTrusted, |seed| {
@@ -89,6 +91,7 @@ fn some_shard(byte: u8) -> ShardId {
     NodeId::from_random([byte; 20])
 }
 
+/// Both primaries of a move were forgotten, or the owner of a plain handover was.
 #[test]
 fn handovers_of_shards_that_are_gone_are_removed() {
     let mut world = world(1, 2, 1);
@@ -111,6 +114,7 @@ fn handovers_of_shards_that_are_gone_are_removed() {
     assert_eq!(world.wrong, None);
 }
 
+/// Merged islands are removed although there are marks.
 #[test]
 fn marks_are_no_unknown_values() {
     let mut world = world(1, 2, 2);
@@ -123,6 +127,7 @@ fn marks_are_no_unknown_values() {
     assert_eq!(world.store.truth.islands.len(), 1, "{:?}", world.store.truth.islands);
 }
 
+/// A mark names a node of this cluster, not one that was forgotten while the request was on its way.
 #[test]
 fn no_mark_names_a_stranger() {
     let mut world = world(1, 3, 2);
@@ -139,6 +144,7 @@ fn no_mark_names_a_stranger() {
     assert_eq!(world.tally.of(super::tally::Count::Marked), 0, "it is refused");
 }
 
+/// More than one transaction can end.
 #[test]
 fn many_handovers_are_cancelled() {
     let mut world = world(1, 2, 2);
@@ -155,4 +161,22 @@ fn many_handovers_are_cancelled() {
     world.request(pid(&world, 1), NodeRequest::CancelMoves);
     run_until(&mut world, 2000 + 3 * T);
     assert_eq!(world.store.truth.handovers.len(), 0);
+}
+
+/// A line of a later version: the node stays in its shard.
+#[test]
+fn node_with_an_unreadable_line_begins_nothing() {
+    let mut world = world(1, 2, 1);
+    run_until(&mut world, 1500);
+    let node = world.processes[pid(&world, 0)].member.node;
+    let before = world.processes[pid(&world, 0)].node.state.clone().expect("it has seen the store");
+    let (line, shards) = (before.nodes[&node].encode(), before.shards.len());
+    let later = [line.clone(), b"later yes\n".to_vec()].concat();
+    world.store.put_unread(Key::Node(node), later);
+    run_until(&mut world, 1500 + 2 * T);
+    assert_eq!(world.store.truth.shards.len(), shards, "no other shard");
+    put(&mut world, Key::Node(node), line);
+    run_until(&mut world, 1500 + 5 * T);
+    assert!(world.processes[pid(&world, 0)].node.map().is_some());
+    assert_eq!(world.wrong, None);
 }
