@@ -74,6 +74,10 @@ pub enum Fault {
     OwnKeyNotCompared,
     /// An ordered failover makes a node primary that has moved to another shard.
     HandedToLeaver,
+    /// A node joins a shard without a change that a transaction of its primary compares.
+    JoinedUnseen,
+    /// Slots count as suspended if those of an earlier handover with this id were.
+    HandoverIdTrusted,
 }
 
 /// Whether this fault is planted.

@@ -1,4 +1,4 @@
-//! Removes keys that nothing refers to any more: islands that were merged or left, and failovers of shards that are gone.
+//! Removes keys that nothing refers to any more: islands that were merged or left, failovers and handovers of shards that are gone.
 //!
 //! It is safe to delete what no key refers to, if no later transaction can refer to it:
 //!
@@ -6,16 +6,18 @@
 //!   island is unchanged, and so not merged. Islands are merged into those that are compared in the same way. So an island that is
 //!   merged, or has no shard, never gets another reference.
 //! * Ids of shards are random and never used again. A failover is committed by the primary of its shard alone.
+//! * A handover is committed by the primary of the shard that has the slots. With keys, the other shard deletes what it got. Without these
+//!   shards, it would only keep others from changing its slots.
 
 use super::Node;
 use super::action::{Ms, Transaction, Write};
-use super::layout::{IslandValue, Key};
+use super::layout::{HandoverValue, IslandValue, Key};
 use super::proposals::Purpose;
 use super::state::State;
 use std::collections::BTreeSet;
 
-/// Most keys that one transaction deletes. etcd allows 128 operations.
-const AT_ONCE: usize = 32;
+/// Most keys that one transaction deletes. etcd allows 128 operations, and as many comparisons.
+pub(super) const AT_ONCE: usize = 32;
 
 impl Node {
     /// Deletes keys that nothing refers to, if this node has the least id of those with a lease: one is enough.
@@ -35,8 +37,18 @@ impl Node {
         let mut writes = Vec::new();
         for key in unused(state).into_iter().take(AT_ONCE) {
             compares.push(state.compare(key));
-            if let Key::Failover(shard) = key {
-                compares.push(state.compare(Key::Shard(shard)));
+            match key {
+                Key::Failover(shard) => compares.push(state.compare(Key::Shard(shard))),
+                Key::Handover(id) => {
+                    let of = &state.handovers[&id];
+                    compares.extend(
+                        [Some(of.from), of.to]
+                            .into_iter()
+                            .flatten()
+                            .map(|shard| state.compare(Key::Shard(shard))),
+                    );
+                }
+                _ => {}
             }
             writes.push(Write::Delete { key });
         }
@@ -65,5 +77,10 @@ fn unused(state: &State) -> Vec<Key> {
     let islands = state.islands.keys().filter(is_unused).map(|id| Key::Island(*id));
     let is_gone = |id: &&_| state.revision_of(Key::Shard(**id)).is_none();
     let failovers = state.failovers.keys().filter(is_gone).map(|id| Key::Failover(*id));
-    islands.chain(failovers).collect()
+    let is_left = |of: &HandoverValue| {
+        is_gone(&&of.from) && (of.copy.is_none() || of.to.as_ref().is_none_or(|to| is_gone(&to)))
+    };
+    let handovers = state.handovers.iter().filter(|(_, of)| is_left(of));
+    let handovers = handovers.map(|(id, _)| Key::Handover(*id));
+    islands.chain(failovers).chain(handovers).collect()
 }

@@ -93,7 +93,9 @@ impl Node {
                 of_direction.remove(slot);
                 continue;
             };
-            let Some((other, _)) = state.shard_of(*other) else {
+            // A node that was forgotten meanwhile has a shard in another island.
+            let near = state.shard_of(*other).filter(|_| state.island_of(*other) == Some(island));
+            let Some((other, _)) = near else {
                 return refuse(format!("ERR I don't know about node {other}"));
             };
             let owns = owned.is_some_and(|owned| owned.contains(*slot));

@@ -615,6 +615,8 @@ impl Node {
                 }
             }
             None if !self.data.whole => return,
+            // One that this version can't read: the node belongs to the shard that it names.
+            None if state.revision_of(key).is_some() => return,
             None => {
                 let has_format = state.revision_of(Key::Format).is_some();
                 let (shard, island) = ((self.ids)(), (self.ids)());

@@ -2,6 +2,7 @@
 //! its effect, so that the next command finds it.
 
 use super::action::{Action, Ms, RequestId, Transaction, Write};
+use super::cleanup::AT_ONCE;
 use super::layout::{FailoverValue, HandoverValue, IslandValue, Key, NodeValue, ShardValue};
 use super::parts::{Forced, Waiting};
 use super::proposals::Purpose;
@@ -184,7 +185,12 @@ impl Node {
             return refuse(format!("ERR Unknown node {primary}"));
         }
         let line = NodeValue { shard: target, ..state.nodes[&self.me.node].clone() };
+        // The shard that is joined is rewritten. So its primary, alone till now, can't end it by a transaction that was decided before.
+        let joined = ShardValue { epoch: Some(theirs.epoch), ..theirs.value.clone() };
         let mut writes = vec![put(Key::Node(self.me.node), line.encode())];
+        if !planted::is(Fault::JoinedUnseen) {
+            writes.push(put(Key::Shard(target), joined.encode()));
+        }
         match self.role() {
             Role::Leads { .. } => {
                 let has_slots = state.slots_of(mine).is_some_and(|slots| !slots.is_empty());
@@ -289,7 +295,10 @@ impl Node {
             let is_leaving =
                 |handover: &HandoverValue| handover.from == id && handover.copy.is_none();
             let leaving = state.handovers.iter().filter(|(_, handover)| is_leaving(handover));
-            writes.extend(leaving.map(|(id, _)| Write::Delete { key: Key::Handover(*id) }));
+            // The others are removed as keys that nothing refers to.
+            writes.extend(
+                leaving.take(AT_ONCE).map(|(id, _)| Write::Delete { key: Key::Handover(*id) }),
+            );
         }
         Ok(commit(state, &compared, writes))
     }
@@ -459,6 +468,8 @@ impl Node {
             .filter(|(_, handover)| handover.from == mine || handover.to == Some(mine))
             .filter(|(_, handover)| handover.copy.is_none())
             .map(|(id, _)| Key::Handover(*id))
+            // The next step ends the others.
+            .take(AT_ONCE)
             .collect();
         if keys.is_empty() {
             let is_open =

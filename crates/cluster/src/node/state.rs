@@ -151,7 +151,8 @@ impl State {
             + self.islands.len()
             + self.handovers.len()
             + self.failovers.len()
-            + self.leases.len();
+            + self.leases.len()
+            + self.marks.len();
         let format = usize::from(self.revisions.contains_key(&Key::Format));
         self.revisions.len() != read + format
     }

@@ -61,6 +61,15 @@ pub(super) fn weights(rng: &mut Rng) -> Weights {
     weights
 }
 
+/// Weights of a run whose shards may end.
+pub(super) fn weights_without_marks(rng: &mut Rng) -> Weights {
+    let mut weights = weights(rng);
+    let is_mark = |kind: &Kind| matches!(kind, Kind::Mark);
+    let at = KINDS.iter().position(|(kind, _)| is_mark(kind)).expect("it is a kind");
+    weights[at] = 0;
+    weights
+}
+
 /// The usual weights.
 pub(super) fn usual_weights() -> Weights {
     KINDS.map(|(_, usual)| usual)

@@ -6,6 +6,7 @@ use crate::id::{NodeId, ShardId};
 use crate::node::FailoverMode;
 use crate::node::NodeRequest;
 use crate::node::action::Duty;
+use crate::node::layout::IslandValue;
 
 impl World {
     /// A process that would answer a client now is the one that the store names.
@@ -73,6 +74,46 @@ impl World {
         if let Some((id, node)) = primaries.find(|shard| !is_here(shard)) {
             self.fault(format!("{id:?} has the primary {node:?} of another shard"));
         }
+    }
+
+    /// What keys say of each other.
+    pub fn check_layout(&mut self) {
+        let wrong = self.wrong_layout();
+        wrong.into_iter().for_each(|wrong| self.fault(wrong));
+    }
+
+    fn wrong_layout(&self) -> Option<String> {
+        let truth = &self.store.truth;
+        for (id, line) in &truth.nodes {
+            if !truth.shards.contains_key(&line.shard) {
+                return Some(format!("{id:?} belongs to a shard that is gone"));
+            }
+        }
+        for (id, shard) in &truth.shards {
+            let is_here = |node| truth.nodes.get(node).is_some_and(|line| line.shard == *id);
+            let list = &shard.value.list;
+            if let Some(stranger) = list.iter().find(|member| !is_here(&member.node)) {
+                return Some(format!("{id:?} lists {stranger:?}, which isn't its node"));
+            }
+            if !matches!(
+                truth.islands.get(&truth.island(shard.value.island)),
+                Some(IslandValue::Slots(_))
+            ) {
+                return Some(format!("{id:?} has no island"));
+            }
+        }
+        for island in truth.islands.keys().filter(|id| truth.island(**id) == **id) {
+            for (owner, slots) in truth.owners(*island) {
+                let shard = truth.shards.get(&owner);
+                let is_near = shard.is_some_and(|of| truth.island(of.value.island) == *island);
+                if !is_near && !slots.is_empty() {
+                    return Some(format!("{owner:?} has slots of another island"));
+                }
+            }
+        }
+        let mut of_shards = truth.marks.keys().chain(truth.failovers.keys());
+        let stray = of_shards.find(|id| !truth.shards.contains_key(*id));
+        stray.map(|id| format!("{id:?} is gone, and has marks or a failover"))
     }
 
     pub fn made_primary(&mut self, id: ShardId) {

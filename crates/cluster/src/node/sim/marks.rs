@@ -120,7 +120,8 @@ impl World {
                 continue;
             }
             ended.push(*place);
-            if owns(shard, slot) != is_import {
+            let is_gone = [&shard, other].iter().any(|id| !truth.shards.contains_key(*id));
+            if owns(shard, slot) != is_import && !is_gone {
                 wrong = Some(format!("the mark of slot {slot} at {shard:?} is lost"));
             }
         }
@@ -139,10 +140,14 @@ impl World {
         let node = map.node(process.member.node).expect("it is in its map");
         let is_shown = |(_, is_import, slot): &Place, other: &ShardId| {
             let marks = if *is_import { &node.importing } else { &node.migrating };
-            let shown = marks.get(slot).and_then(|node| self.store.truth.nodes.get(node));
+            // By its own view: the node may have moved since.
+            let view = process.node.state.as_ref().expect("it leads");
+            let shown = marks.get(slot).and_then(|node| view.nodes.get(node));
             shown.is_some_and(|line| line.shard == *other)
         };
-        let of_shard = self.marks.acked.iter().filter(|(place, _)| place.0 == mine);
+        let is_there = |other: &ShardId| self.store.truth.shards.contains_key(other);
+        let acked = self.marks.acked.iter();
+        let of_shard = acked.filter(|(place, other)| place.0 == mine && is_there(other));
         let mut hidden = of_shard.filter(|(place, other)| !is_shown(place, other));
         if let Some(((_, _, slot), _)) = hidden.next() {
             let wrong = format!("{pid} serves {mine:?} without its mark of slot {slot}");

@@ -7,6 +7,8 @@
 //! their lease and continued, and started twice. Clients write through a model of replication;
 //! operators order failovers and move slots. Then the faults end, and the cluster must converge.
 //!
+//! `orders` runs nodes that join and leave clusters, `races` has single scenes.
+//!
 //! `checks` and `process::Process::check` have the invariants. `CLUSTER_RUNS` is the number of runs;
 //! `CLUSTER_SEED` repeats one with all output.
 
@@ -14,7 +16,9 @@ mod chaos;
 mod checks;
 mod copies;
 mod marks;
+mod orders;
 mod process;
+mod races;
 mod replication;
 mod store;
 mod tally;
@@ -162,6 +166,7 @@ impl World {
             Event::Tick(pid) => {
                 self.call(pid, Node::tick);
                 self.drive_copies(pid);
+                self.begin_again(pid);
                 self.check_shown_marks(pid);
                 let delay = 60 + self.below(40);
                 self.later(delay, Event::Tick(pid));

@@ -180,6 +180,15 @@ impl World {
         self.call(pid, |node, now, out| node.data_at(now, len, durable, out));
     }
 
+    /// A node that has left its shard before it had a copy begins again with what it has.
+    pub fn begin_again(&mut self, pid: Pid) {
+        let process = &self.processes[pid];
+        if process.whole && process.node.has_lost_data() {
+            let len = process.log.len();
+            self.call(pid, |node, now, out| node.data_at(now, len, None, out));
+        }
+    }
+
     /// The link of a replica breaks.
     pub fn reset_link(&mut self, pid: Pid) {
         self.tally.count(Count::LinkReset);

@@ -1,6 +1,7 @@
 //! A linearizable store with leases, watches and compaction, as etcd is.
 
 use crate::node::action::{LeaseId, Ms, Outcome, Revision, Transaction, Write};
+use crate::node::layout::Key;
 use crate::node::state::{Change, Entry, State};
 use std::collections::BTreeMap;
 
@@ -62,6 +63,9 @@ impl Store {
     }
 
     pub fn transact(&mut self, transaction: &Transaction) -> Outcome {
+        // etcd's limit (`max-txn-ops`).
+        let most = transaction.compares.len().max(transaction.writes.len());
+        assert!(most <= 128, "a transaction has {most} operations");
         let holds = transaction.compares.iter().all(|(key, revision)| {
             self.entries.get(&key.to_string()).map(|entry| entry.revision) == *revision
         });
@@ -84,6 +88,17 @@ impl Store {
         };
         self.commit(transaction.writes.iter().map(change).collect());
         Outcome::Done(revision)
+    }
+
+    /// Writes a value that no node of this version can read.
+    pub fn put_unread(&mut self, key: Key, value: Vec<u8>) {
+        let revision = self.revision + 1;
+        let entry = Entry { key: key.to_string(), value, revision, lease: None };
+        self.entries.insert(entry.key.clone(), entry.clone());
+        let changes = vec![Change::Put(entry)];
+        self.revision = revision;
+        self.truth.apply(revision, changes.clone(), &mut Vec::new());
+        self.history.push((revision, changes));
     }
 
     fn commit(&mut self, changes: Vec<Change>) {

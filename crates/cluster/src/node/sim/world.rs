@@ -344,6 +344,8 @@ impl World {
                     process.kept = self.plan.durable;
                 }
                 process.attached = None;
+                // Another primary, another connection.
+                process.link += 1;
                 process.handshakes.clear();
                 process.through = 0;
                 self.check_data(pid);
@@ -489,6 +491,7 @@ impl World {
     pub fn store_changed(&mut self) {
         self.check_migrations();
         self.check_primaries();
+        self.check_layout();
         for pid in 0..self.processes.len() {
             if self.processes[pid].alive {
                 self.pump_later(pid);
