@@ -211,10 +211,10 @@ mod tests {
     fn the_real_limit_can_be_read_and_small_wishes_are_granted() {
         assert!(get_open_files().unwrap() > 0);
         assert_eq!(raise_open_files(1, 0), Ok(1));
-        let hard = get(libc::RLIMIT_CORE).unwrap().rlim_max;
-        for (wanted, soft) in [(false, 0), (true, hard)] {
+        let hard = getrlimit(Resource::Core).maximum;
+        for (wanted, soft) in [(false, Some(0)), (true, hard)] {
             set_core_files(wanted).unwrap();
-            assert_eq!(get(libc::RLIMIT_CORE).unwrap().rlim_cur, soft);
+            assert_eq!(getrlimit(Resource::Core).current, soft);
         }
     }
 }
