@@ -215,6 +215,7 @@ impl Session {
             replies: Replies::new(self.replies.mode),
             pushes: self.pushes.clone(),
             last_unit: self.last_unit,
+            importing: self.importing.clone(),
             ..Session::new(self.shared.clone(), self.identity.clone())
         }
     }

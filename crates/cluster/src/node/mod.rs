@@ -127,6 +127,8 @@ pub struct Node {
     key_since: Option<Ms>,
     /// The lease key was written, though it was not seen (a planted fault).
     key_written: bool,
+    /// This node serves nothing before this time.
+    quiet_until: Ms,
     /// Counts the writes of the lease key.
     attempt: u64,
     proposals: Proposals,
@@ -165,6 +167,7 @@ impl Node {
             lease: Lease::default(),
             key_since: None,
             key_written: false,
+            quiet_until: 0,
             attempt: 0,
             proposals: Proposals::default(),
             operations: 0,
@@ -280,7 +283,8 @@ impl Node {
     }
 
     /// The store has an earlier revision than this node has seen: it was restored from a backup, or is another one. Others may decide
-    /// on what it has now, so this node begins again: without a lease, a role and a view.
+    /// on what it has now, so this node begins again: without a lease, a role and a view. It serves nothing for the length of a lease, in
+    /// which the others see it, too.
     pub fn store_went_back(&mut self, now: Ms, out: &mut Vec<Action>) {
         self.lease = Lease::default();
         self.state = None;
@@ -288,6 +292,7 @@ impl Node {
         self.proposals = Proposals::default();
         self.candidate = Candidate::default();
         self.key_since = None;
+        self.quiet_until = now + self.settings.timeout;
         self.leader = None;
         self.yielding = None;
         self.moving.clear();
@@ -307,12 +312,13 @@ impl Node {
         out: &mut Vec<Action>,
     ) {
         if self.watch == Watch::Snapshot(op) {
-            // A state never goes back, whatever a store answers after its restore from a backup.
-            if self.state.as_ref().is_none_or(|state| state.revision <= revision) {
-                let mut invalid = Vec::new();
-                self.state = Some(State::of_snapshot(revision, entries, &mut invalid));
-                report(invalid, out);
+            // No watch was open meanwhile, so the present state is of an earlier moment, in the same store.
+            if self.state.as_ref().is_some_and(|state| state.revision > revision) {
+                return self.store_went_back(now, out);
             }
+            let mut invalid = Vec::new();
+            self.state = Some(State::of_snapshot(revision, entries, &mut invalid));
+            report(invalid, out);
             let op = self.next_op();
             self.watch = Watch::Open(op);
             out.push(Action::Store { op, operation: Operation::Watch { after: revision } });
@@ -646,6 +652,7 @@ impl Node {
         match self.role() {
             // Nothing else may lead to this: data that are lost are never served.
             Role::Leads { .. } if !self.data.whole => 0,
+            Role::Leads { .. } if now < self.quiet_until => 0,
             Role::Leads { .. } => self.lease_until().max(self.promised_deadline(now)),
             Role::None | Role::Restarted { .. } | Role::Follows { .. } => 0,
         }

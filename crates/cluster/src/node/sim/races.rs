@@ -1,11 +1,11 @@
 //! Single races, and values that stay behind. Each was found in a run of [`super::orders`], or by reading.
 
 use super::chaos;
-use super::world::{Pid, T, World};
+use super::world::{Event, Pid, T, World};
 use super::*;
 use crate::id::ShardId;
 use crate::node::layout::{CopyPhase, Copying, HandoverValue};
-use crate::node::{Direction, Mark, NodeRequest};
+use crate::node::{Direction, FailoverMode, Mark, NodeRequest};
 use crate::planted::{Fault, plant};
 
 fn world(seed: u64, hosts: usize, shards: usize) -> World {
@@ -179,4 +179,47 @@ fn node_with_an_unreadable_line_begins_nothing() {
     run_until(&mut world, 1500 + 5 * T);
     assert!(world.processes[pid(&world, 0)].node.map().is_some());
     assert_eq!(world.wrong, None);
+}
+
+/// etcd starts with an older folder, or an empty one: each node begins again with that, although it continues by promises.
+#[test]
+fn nodes_see_that_the_store_went_back() {
+    for is_empty in [false, true] {
+        let settings = Settings { timeout: T, continues: true, ..Settings::default() };
+        let weights = chaos::usual_weights();
+        let plan = Plan { hosts: 3, shards: 1, settings, durable: false, weights };
+        let mut world = World::new(Rng::new(1), plan, false);
+        world.calm = true;
+        populate(&mut world);
+        world.later(20, Event::Expire);
+        run_until(&mut world, 3000);
+        let older = if is_empty { Default::default() } else { world.store.clone() };
+        world.request(pid(&world, 1), NodeRequest::Failover(FailoverMode::Plain));
+        run_until(&mut world, 6000);
+        assert_eq!(world.wrong, None);
+        assert!(world.store.revision > older.revision);
+        let now = world.store_now();
+        world.store = older;
+        world.store.restart(now);
+        (world.epochs, world.shard_of) = Default::default();
+        for pid in world.current.clone() {
+            let watch = world.processes[pid].watch.take().expect("it watches");
+            world.later(5, Event::WatchLost(pid, watch.0));
+        }
+        // The nodes can't know yet that the store has another primary.
+        while world.now < 6000 + T {
+            let event = world.next().expect("ticks never end");
+            world.happen(event);
+            world.wrong = None;
+        }
+        run_until(&mut world, 6000 + 8 * T);
+        assert_eq!(world.wrong, None);
+        for pid in &world.current {
+            let seen = world.processes[*pid].node.state.as_ref().map(|state| state.revision);
+            assert_eq!(seen, Some(world.store.revision), "{pid}, empty: {is_empty}");
+        }
+        let mut serving =
+            world.current.iter().filter(|pid| world.processes[**pid].serves(world.now));
+        assert_eq!(serving.next().is_none(), is_empty, "without its map, no slot has an owner");
+    }
 }

@@ -5,7 +5,7 @@ use crate::node::layout::Key;
 use crate::node::state::{Change, Entry, State};
 use std::collections::BTreeMap;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Store {
     pub revision: Revision,
     entries: BTreeMap<String, Entry>,
