@@ -2,7 +2,6 @@
 //!
 //! Prometheus is `prometheus` on `PATH` or `PROMETHEUS_BIN`. The test skips without it.
 
-use crate::http::{Response, Watched};
 use serde_json::Value;
 use std::fs;
 use std::io::{Read, Write};
@@ -16,6 +15,7 @@ use tempfile::TempDir;
 use weft_testkit::server::free_port;
 use weft_testkit::{Client, locate, skipped};
 use weft_tests::scene::until;
+use weft_tests::watched::{Response, Watched};
 
 const DASHBOARD: &str = include_str!("../../../packaging/grafana/dashboards/weft.json");
 const RULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../packaging/prometheus/weft.rules.yml");
