@@ -621,7 +621,7 @@ impl Node {
                 }
             }
             None if !self.data.whole => return,
-            // One that this version can't read: the node belongs to the shard that it names.
+            // This version can't read the line. The node belongs to the shard in it.
             None if state.revision_of(key).is_some() => return,
             None => {
                 let has_format = state.revision_of(Key::Format).is_some();

@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(lines("//! Is unsafe.\nfn f() {\n    unsafe { g() }\n}\n"), [3]);
         assert_eq!(
             lines("//! Forbids.\n#![forbid(unsafe_code)]\nconst S: &str = \"unsafe\"; // unsafe\n"),
-            []
+            [0; 0]
         );
     }
 

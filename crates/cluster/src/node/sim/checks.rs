@@ -76,7 +76,7 @@ impl World {
         }
     }
 
-    /// What keys say of each other.
+    /// Compares the keys with each other.
     pub fn check_layout(&mut self) {
         let wrong = self.wrong_layout();
         wrong.into_iter().for_each(|wrong| self.fault(wrong));

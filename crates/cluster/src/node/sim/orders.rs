@@ -7,7 +7,7 @@ use super::*;
 use crate::id::ShardId;
 use crate::node::{Direction, Mark, NodeRequest};
 
-/// How long the orders go on, and how long the cluster has afterwards.
+/// How long operators give orders, and how long the cluster has after them.
 const ORDERS: Ms = 15_000;
 const REST: Ms = 20 * T;
 

@@ -1,4 +1,4 @@
-//! Single races, and values that stay behind. Each was found in a run of [`super::orders`], or by reading.
+//! Single races, and values that are left over. Each was found in a run of [`super::orders`], or by reading.
 
 use super::chaos;
 use super::world::{Event, Pid, T, World};
