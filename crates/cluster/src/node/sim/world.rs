@@ -337,6 +337,14 @@ impl World {
             Action::Duty(duty) => {
                 // Clients of a lost role don't get an answer.
                 process.pending.clear();
+                let shard = |duty: &Duty| match duty {
+                    Duty::Lead { shard, .. } | Duty::Follow { shard, .. } => Some(*shard),
+                    Duty::None => None,
+                };
+                if shard(&process.duty) != shard(&duty) {
+                    // What is on its way belongs to the other shard's connection.
+                    process.link += 1;
+                }
                 process.duty = duty;
                 if let Duty::Lead { epoch, .. } = duty {
                     let led = Led { incarnation: process.member.incarnation, epoch };
@@ -344,8 +352,6 @@ impl World {
                     process.kept = self.plan.durable;
                 }
                 process.attached = None;
-                // Another primary, another connection.
-                process.link += 1;
                 process.handshakes.clear();
                 process.through = 0;
                 self.check_data(pid);
