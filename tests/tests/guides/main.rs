@@ -15,12 +15,14 @@ use session::Session;
 use weft_testkit::{locate, skipped};
 
 /// Pages with commands in `docs/`, apart from the design pages.
-const PAGES: [&str; 12] = [
+const PAGES: [&str; 14] = [
     "clients.md",
     "cluster.md",
     "configure.md",
+    "install.md",
     "metrics.md",
     "moving.md",
+    "page.md",
     "persistence.md",
     "replication.md",
     "scaling.md",
@@ -151,6 +153,7 @@ fn secure() {
 fn watch() {
     run("top.md", &[Before::Server("weft-server")]);
     run("metrics.md", &[]);
+    run("page.md", &[]);
 }
 
 #[test]
