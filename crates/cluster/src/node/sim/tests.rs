@@ -102,7 +102,7 @@ fn frequent_planted_faults_are_found() {
     for fault in FREQUENT {
         let found = find_from(fault, 0, 300);
         let Some((seed, _)) = found else { panic!("{fault:?} is not found") };
-        assert_eq!(run(seed, false).err(), None, "seed {seed} fails without {fault:?} too");
+        assert_eq!(run_for(fault, seed).err(), None, "seed {seed} fails without {fault:?} too");
     }
 }
 
@@ -126,11 +126,24 @@ fn ten_thousand_faults_lose_no_confirmed_write() {
     println!("{seed} runs, {} faults: {tally:?}", tally.faults());
 }
 
+/// A run in which this fault can show.
+fn run_for(fault: Fault, seed: u64) -> Result<Tally, String> {
+    if fault != Fault::InheritedNotConfirmed {
+        return run(seed, false);
+    }
+    // It needs a replica that lags, beside the one that is listed.
+    let mut rng = Rng::new(seed);
+    let mut plan = plan(&mut rng);
+    plan.settings.quorum = 1;
+    (plan.shards, plan.hosts) = (1, 4);
+    run_plan(rng, plan, false)
+}
+
 /// The first seed from `first` on that finds a fault, and the violation.
 fn find_from(fault: Fault, first: u64, runs: u64) -> Option<(u64, String)> {
     plant::set(Some(fault));
     let found = (first..first + runs).find_map(|seed| {
-        match catch_unwind(AssertUnwindSafe(|| run(seed, false))) {
+        match catch_unwind(AssertUnwindSafe(|| run_for(fault, seed))) {
             Ok(Ok(_)) => None,
             Ok(Err(wrong)) => Some((seed, wrong)),
             Err(_) => Some((seed, "panic".to_string())),
@@ -138,6 +151,23 @@ fn find_from(fault: Fault, first: u64, runs: u64) -> Option<(u64, String)> {
     });
     plant::set(None);
     found
+}
+
+/// A seed from which on a rare fault is soon found. `CLUSTER_FIRST=0` finds it again after a change of the simulation.
+fn first_of(fault: Fault) -> u64 {
+    match fault {
+        Fault::LeaseNotCompared => 970,
+        Fault::LoadingPromoted => 530,
+        Fault::CandidateFollows => 450,
+        Fault::ListedBehind => 165,
+        Fault::CopyWhileYielding => 228,
+        Fault::DurableForgotten => 1760,
+        Fault::InheritedNotConfirmed => 1130,
+        Fault::SettledByAnswer => 620,
+        Fault::CandidatePromises => 205,
+        Fault::PromiseFromAnswer => 140,
+        _ => 0,
+    }
 }
 
 /// Seeds that each planted fault needs. `CLUSTER_FAULT`: one of them alone, by its name.
@@ -152,14 +182,14 @@ fn all_planted_faults_are_found() {
         if only.as_ref().is_some_and(|name| *name != format!("{fault:?}")) {
             continue;
         }
-        let mut next = variable("CLUSTER_FIRST").unwrap_or(0);
+        let mut next = variable("CLUSTER_FIRST").unwrap_or_else(|| first_of(fault));
         let (begin, mut found) = (next, 0);
         while found < times
             && let Some((seed, wrong)) = find_from(fault, next, runs)
         {
             (next, found) = (seed + 1, found + 1);
             println!("{fault:?}: seed {seed}: {wrong}");
-            assert_eq!(run(seed, false).err(), None, "seed {seed} fails without {fault:?} too");
+            assert_eq!(run_for(fault, seed).err(), None, "seed {seed} fails without {fault:?} too");
         }
         match found {
             0 => missing.push(fault),
