@@ -131,7 +131,7 @@ fn run_for(fault: Fault, seed: u64) -> Result<Tally, String> {
     if fault != Fault::InheritedNotConfirmed {
         return run(seed, false);
     }
-    // It needs a replica that lags, beside the one that is listed.
+    // It needs a second replica, one that lags and is not listed.
     let mut rng = Rng::new(seed);
     let mut plan = plan(&mut rng);
     plan.settings.quorum = 1;

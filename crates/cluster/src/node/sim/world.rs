@@ -342,7 +342,7 @@ impl World {
                     Duty::None => None,
                 };
                 if shard(&process.duty) != shard(&duty) {
-                    // What is on its way belongs to the other shard's connection.
+                    // Messages on their way belong to the other shard's connection.
                     process.link += 1;
                 }
                 process.duty = duty;
