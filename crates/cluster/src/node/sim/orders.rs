@@ -112,7 +112,7 @@ impl World {
     }
 }
 
-fn run_orders(seed: u64, verbose: bool) -> Result<Tally, String> {
+pub(super) fn run_orders(seed: u64, verbose: bool) -> Result<Tally, String> {
     let mut rng = Rng::new(seed);
     let mut plan = plan(&mut rng);
     plan.hosts = plan.hosts.clamp(3, 7);

@@ -128,14 +128,17 @@ fn ten_thousand_faults_lose_no_confirmed_write() {
 
 /// A run in which this fault can show.
 fn run_for(fault: Fault, seed: u64) -> Result<Tally, String> {
-    if fault != Fault::InheritedNotConfirmed {
-        return run(seed, false);
-    }
-    // It needs a second replica, one that lags and is not listed.
     let mut rng = Rng::new(seed);
     let mut plan = plan(&mut rng);
-    plan.settings.quorum = 1;
-    (plan.shards, plan.hosts) = (1, 4);
+    match fault {
+        Fault::InheritedNotConfirmed => {
+            // It needs a second replica, one that lags and is not listed.
+            plan.settings.quorum = 1;
+            (plan.shards, plan.hosts) = (1, 4);
+        }
+        Fault::TakenFromContinuing => return orders::run_orders(seed, false),
+        _ => return run(seed, false),
+    }
     run_plan(rng, plan, false)
 }
 
@@ -164,6 +167,7 @@ fn first_of(fault: Fault) -> u64 {
         Fault::DurableForgotten => 1760,
         Fault::InheritedNotConfirmed => 1130,
         Fault::SettledByAnswer => 620,
+        Fault::HandedToLeaver => 480,
         Fault::CandidatePromises => 205,
         Fault::PromiseFromAnswer => 140,
         _ => 0,
