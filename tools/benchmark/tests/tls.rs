@@ -298,9 +298,12 @@ fn a_cluster_with_slots_that_move() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    let line = "--tls --insecure --cluster -c 4 --duration 2 --json get key:{tag}";
+    let line = "--tls --insecure --cluster -c 4 --duration 8 --json get key:{tag}";
     let child = start(first.port, line);
-    std::thread::sleep(Duration::from_millis(700));
+    // The slots move while it sends requests.
+    while !a.cmd(&["CLIENT", "LIST"]).text().contains("cmd=get") {
+        std::thread::sleep(Duration::from_millis(20));
+    }
     (0..100).for_each(|slot| move_slot(slot, &mut a, &mut b));
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", describe(&output));
