@@ -3,9 +3,7 @@
 use crate::Driver;
 use std::time::{Duration, Instant};
 use weft_cluster::{Map, NodeId};
-
-/// How long a node counts as forgotten, as in Valkey.
-const REMEMBERED: Duration = Duration::from_secs(60);
+use weft_config::Id;
 
 /// The nodes, with the times when they left.
 #[derive(Default)]
@@ -16,14 +14,22 @@ impl Driver {
     pub fn was_known(&self, node: NodeId) -> bool {
         let forgotten = self.forgotten.lock().unwrap_or_else(|p| p.into_inner());
         let is_known = self.srv.nodes.cluster.topology().map.node(node).is_some();
-        let is_recent = |since: &Instant| since.elapsed() < REMEMBERED;
+        let remembered = self.remembered();
+        let is_recent = |since: &Instant| since.elapsed() < remembered;
         !is_known && forgotten.0.iter().any(|(id, since)| *id == node && is_recent(since))
+    }
+
+    /// How long a node counts as forgotten.
+    fn remembered(&self) -> Duration {
+        let seconds = self.srv.config().int(Id::CLUSTER_BLACKLIST_TTL);
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
     }
 
     /// Remembers the nodes that `after` lacks.
     pub(crate) fn note_forgotten(&self, before: &Map, after: &Map) {
         let mut forgotten = self.forgotten.lock().unwrap_or_else(|p| p.into_inner());
-        forgotten.0.retain(|(_, since)| since.elapsed() < REMEMBERED);
+        let remembered = self.remembered();
+        forgotten.0.retain(|(_, since)| since.elapsed() < remembered);
         let left = before.nodes().iter().filter(|node| after.node(node.id).is_none());
         forgotten.0.extend(left.map(|node| (node.id, Instant::now())));
     }

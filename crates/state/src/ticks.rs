@@ -4,6 +4,8 @@
 //! thread that loses its CPU between the two reads of the last pair gets a wrong rate for the life of its process: of 5,499 starts
 //! on a machine with 70 runnable threads for two CPUs, one counted 0.0007 seconds a second. A lease's deadline and the expiry of keys
 //! depend on the rate. So it is measured here, between two pairs that are known to be close.
+//!
+//! Linux watches the counter, and takes another clock source if it finds it wrong. Then CLOCK_MONOTONIC is read.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -17,26 +19,58 @@ const PRECISION: u64 = 5000;
 /// Doublings of the distance until the rate counts as it is: 5 seconds in all.
 const DOUBLINGS: u32 = 10;
 
-/// A clock that counts ticks of the processor.
+/// The source of the kernel's clock.
+const KERNELS_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+/// The sources that Linux takes on a machine whose processor has no counter that it trusts.
+const LAST_RESORTS: [&str; 4] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies"];
+
+/// A clock that counts ticks of the processor, or nanoseconds.
 pub struct Ticks {
-    counter: quanta::Clock,
+    source: Source,
     scale: Scale,
+}
+
+enum Source {
+    Counter(quanta::Clock),
+    /// The time since this moment.
+    System(Instant),
 }
 
 impl Default for Ticks {
     fn default() -> Ticks {
-        static SCALE: OnceLock<Scale> = OnceLock::new();
+        static SHARED: OnceLock<Option<Scale>> = OnceLock::new();
         let counter = quanta::Clock::new();
-        let scale = *SCALE.get_or_init(|| Scale::measure(|| counter.raw()));
-        Ticks { counter, scale }
+        let scale = *SHARED.get_or_init(|| {
+            let kernels = std::fs::read_to_string(KERNELS_SOURCE).unwrap_or_default();
+            trusts_counter(&kernels).then(|| Scale::measure(|| counter.raw()))
+        });
+        match scale {
+            Some(scale) => Ticks { source: Source::Counter(counter), scale },
+            None => Ticks::of_the_system(),
+        }
     }
 }
 
+/// Whether Linux, which has this clock source, may use the processor's counter. An unknown name says nothing against it.
+fn trusts_counter(kernels_source: &str) -> bool {
+    !LAST_RESORTS.contains(&kernels_source.trim())
+}
+
 impl Ticks {
+    fn of_the_system() -> Ticks {
+        static BEGIN: OnceLock<Instant> = OnceLock::new();
+        // All clocks of a process count from the same moment.
+        let begin = *BEGIN.get_or_init(Instant::now);
+        Ticks { source: Source::System(begin), scale: Scale::new(1, 1) }
+    }
+
     /// The counter.
     #[inline]
     pub fn raw(&self) -> u64 {
-        self.counter.raw()
+        match &self.source {
+            Source::Counter(counter) => counter.raw(),
+            Source::System(begin) => begin.elapsed().as_nanos() as u64,
+        }
     }
 
     /// The nanoseconds between two values of the counter; 0 if the second one is earlier, as another CPU may show it.
@@ -133,8 +167,23 @@ mod tests {
     }
 
     #[test]
+    fn kernels_last_resorts_speak_against_the_counter() {
+        for source in ["tsc\n", "kvm-clock\n", "arch_sys_counter", ""] {
+            assert!(trusts_counter(source), "{source}");
+        }
+        for source in ["hpet\n", "acpi_pm\n", "jiffies", "refined-jiffies\n"] {
+            assert!(!trusts_counter(source), "{source}");
+        }
+    }
+
+    #[test]
     fn clock_runs_as_the_systems_clock() {
-        let ticks = Ticks::default();
+        for ticks in [Ticks::default(), Ticks::of_the_system()] {
+            compare(&ticks);
+        }
+    }
+
+    fn compare(ticks: &Ticks) {
         let outer = Instant::now();
         let from = ticks.raw();
         let inner = Instant::now();

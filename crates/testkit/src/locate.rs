@@ -63,7 +63,7 @@ fn build_server() -> PathBuf {
         File::create(dir.join(".weft-server-build.lock")).expect("the target folder is writable");
     // The lock is released when the file is closed, on every path out of this function.
     flock(&lock, FlockOperation::LockExclusive).expect("files can be locked");
-    let output = Command::new(cargo)
+    let output = without_package(&mut Command::new(cargo))
         .args(["test", "--workspace", "--no-run", "--quiet"])
         .args(["--test", "command_line", "--profile", profile])
         .arg("--manifest-path")
@@ -76,6 +76,20 @@ fn build_server() -> PathBuf {
     let report = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "weft-server does not build:\n{report}");
     server
+}
+
+/// Removes the variables that describe the package of a test. The build script of ring reads them as its own: each package's tests would
+/// build ring, and all that depends on it, again.
+fn without_package(command: &mut Command) -> &mut Command {
+    let prefixes =
+        ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CRATE_", "CARGO_BIN_", "CARGO_PRIMARY_"];
+    for (name, _) in env::vars_os() {
+        if name.to_str().is_some_and(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// A program of the peers, such as `valkey-server` or `valkey-cli`.

@@ -352,3 +352,29 @@ fn values_arrive_as_they_were() {
         });
     }
 }
+
+#[test]
+fn finished_moves_are_forgotten() {
+    let Some(pair) = Pair::start() else { return };
+    let shown = |node: usize| {
+        pair.nodes[node].client().cmd(&["CLUSTER", "GETSLOTMIGRATIONS"]).items().len()
+    };
+    for node in &pair.nodes {
+        node.client().ok(&["CONFIG", "SET", "cluster-slot-migration-log-max-len", "2"]);
+    }
+    let move_slot = |slot: &str| {
+        let target = pair.ids[1].as_str();
+        let words = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target];
+        assert!(is_ok(ask(&pair.nodes[0], &words)));
+        pair.wait_until_quiet();
+    };
+    for (slot, records) in [("1", 1), ("2", 2), ("3", 2)] {
+        move_slot(slot);
+        wait_until("the list has its length", || shown(0) == records && shown(1) == records);
+    }
+    for node in &pair.nodes {
+        node.client().ok(&["CONFIG", "SET", "cluster-slot-migration-log-max-len", "0"]);
+    }
+    move_slot("4");
+    wait_until("the list is empty", || shown(0) == 0 && shown(1) == 0);
+}

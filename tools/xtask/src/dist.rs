@@ -4,6 +4,7 @@
 //! The same programs make the same archive: names are sorted, owners are root, modes don't depend on the umask, and times
 //! are those of the commit.
 
+use crate::cargo::cargo;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -239,10 +240,6 @@ fn files(folder: &Path) -> Result<Vec<String>, String> {
 /// Seconds since 1970 of the last commit.
 fn commit_time(root: &Path) -> Result<String, String> {
     output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root))
-}
-
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

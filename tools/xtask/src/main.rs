@@ -10,6 +10,7 @@
 //! | `site` | the documentation as a web site, in `target/site/`; needs mdBook |
 //! | `instructions` | counts the instructions of requests and compares them with the tree's file |
 
+mod cargo;
 mod dist;
 mod instructions;
 mod site;

@@ -1,7 +1,7 @@
 //! `cargo xtask check` and `cargo xtask test`: cargo commands in a row, each with its seconds.
 
+use crate::cargo::cargo;
 use std::path::Path;
-use std::process::Command;
 use std::time::Instant;
 
 /// One command of a task.
@@ -55,17 +55,13 @@ pub fn test(root: &Path, all: bool, rest: &[String]) -> bool {
 
 /// Runs the steps until one fails, and prints the seconds of each.
 fn run(root: &Path, steps: &[Step]) -> bool {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut times = Vec::new();
     let mut passed = true;
     for step in steps {
         eprintln!("==== {}: cargo {}", step.name, step.args.join(" "));
         let start = Instant::now();
-        let status = Command::new(&cargo)
-            .args(&step.args)
-            .envs(step.env.iter().copied())
-            .current_dir(root)
-            .status();
+        let status =
+            cargo().args(&step.args).envs(step.env.iter().copied()).current_dir(root).status();
         passed = match status {
             Ok(status) => status.success(),
             Err(e) => {

@@ -34,7 +34,7 @@ type Failure = String;
 pub fn run(driver: Shared, view: CopyView) {
     let id = view.id;
     let now = driver.srv.now_ms() / 1000;
-    driver.moves().records.add(Record {
+    let record = Record {
         id,
         is_export: true,
         slots: view.slots.clone(),
@@ -44,7 +44,8 @@ pub fn run(driver: Shared, view: CopyView) {
         updated: now,
         state: "connecting",
         message: String::new(),
-    });
+    };
+    driver.moves().records.add(record, driver.srv);
     let begin = Instant::now();
     let result = Export::open(driver, view).and_then(Export::copy);
     let (state, message) = match &result {

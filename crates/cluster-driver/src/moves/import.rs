@@ -43,7 +43,7 @@ impl Driver {
         }
         moves.imports.insert(id, import.clone());
         let now = self.srv.now_ms() / 1000;
-        moves.records.add(Record {
+        let record = Record {
             id,
             is_export: false,
             slots: view.slots.clone(),
@@ -53,7 +53,8 @@ impl Driver {
             updated: now,
             state: "receiving-snapshot",
             message: String::new(),
-        });
+        };
+        moves.records.add(record, self.srv);
         Ok(())
     }
 

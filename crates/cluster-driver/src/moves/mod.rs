@@ -69,7 +69,7 @@ impl Driver {
             let machine = self.machine();
             (machine.node().copy_views(), machine.node().cleanings())
         };
-        self.end_imports(&views);
+        self.end_imports();
         for view in views.iter().filter(|view| view.is_source) {
             self.begin_export(view);
         }
@@ -94,9 +94,10 @@ impl Driver {
     }
 
     /// Closes imports that may not succeed any more, or have. Afterwards no command of theirs runs on an I/O thread.
-    fn end_imports(&'static self, views: &[CopyView]) {
+    fn end_imports(&'static self) {
         let mut moves = self.moves();
-        let is_over = |id: &HandoverId| !views.iter().any(|view| view.id == *id && !view.is_source);
+        // Read after the lock: the machine knows a move before its import is registered.
+        let is_over = |id: &HandoverId| self.view_of(*id).is_none_or(|view| view.is_source);
         let over: Vec<_> = moves.imports.keys().copied().filter(|id| is_over(id)).collect();
         if over.is_empty() {
             return;

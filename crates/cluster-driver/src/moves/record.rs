@@ -3,10 +3,8 @@
 use std::collections::VecDeque;
 use weft_cluster::node::layout::HandoverId;
 use weft_cluster::{NodeId, SlotSet};
+use weft_config::Id;
 use weft_state::server::Server;
-
-/// The moves that are remembered after their end, as `cluster-slot-migration-log-max-len` of Valkey by default.
-const MOST: usize = 1000;
 
 /// A move from or to this node.
 #[derive(Clone, Debug)]
@@ -24,6 +22,12 @@ pub struct Record {
     pub message: String,
 }
 
+impl Record {
+    fn has_ended(&self) -> bool {
+        matches!(self.state, "success" | "failed" | "canceled")
+    }
+}
+
 /// Newest first.
 #[derive(Default)]
 pub struct Records(VecDeque<Record>);
@@ -33,9 +37,20 @@ impl Records {
         self.0.iter()
     }
 
-    pub(crate) fn add(&mut self, record: Record) {
+    pub(crate) fn add(&mut self, record: Record, srv: &Server) {
         self.0.push_front(record);
-        self.0.truncate(MOST);
+        self.shorten(srv);
+    }
+
+    /// Forgets the oldest moves that have ended, beyond `cluster-slot-migration-log-max-len`.
+    fn shorten(&mut self, srv: &Server) {
+        let most = srv.config().int(Id::CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN).max(0) as usize;
+        let ended = self.0.iter().filter(|record| record.has_ended()).count();
+        for _ in most..ended {
+            if let Some(oldest) = self.0.iter().rposition(Record::has_ended) {
+                self.0.remove(oldest);
+            }
+        }
     }
 
     pub(crate) fn note(
@@ -49,5 +64,6 @@ impl Records {
             (record.state, record.updated) = (state, srv.now_ms() / 1000);
             record.message = message.to_string();
         }
+        self.shorten(srv);
     }
 }

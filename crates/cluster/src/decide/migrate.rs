@@ -31,7 +31,7 @@ impl Scene<'_> {
         }
         let (mut rest, mut earlier, mut migrations) = (args, Vec::new(), Vec::new());
         while let Some((word, after)) = rest.split_first() {
-            if !word.eq_ignore_ascii_case(b"slotsrange") {
+            if !is_word(word, b"slotsrange") {
                 return Err(Refusal::Syntax);
             }
             let (ranges, source, after) = self.migrated_ranges(after)?;
@@ -42,7 +42,7 @@ impl Scene<'_> {
                 return Err(refusal("Slot ranges in migrations overlap"));
             }
             let [word, target, after @ ..] = after else { return Err(Refusal::Syntax) };
-            if !word.eq_ignore_ascii_case(b"node") {
+            if !is_word(word, b"node") {
                 return Err(Refusal::Syntax);
             }
             let target = self.target(target)?;
@@ -106,6 +106,11 @@ impl Scene<'_> {
 
 /// Ranges, their owner, the arguments after them.
 type Migrated<'a, 'b> = (Vec<SlotRange>, &'a Node, &'b [&'b [u8]]);
+
+/// valkey-cli 9.1 sends a zero byte with SLOTSRANGE, and Valkey compares up to the first one.
+fn is_word(argument: &[u8], word: &[u8]) -> bool {
+    argument.split(|&byte| byte == 0).next().is_some_and(|start| start.eq_ignore_ascii_case(word))
+}
 
 fn overlaps(one: SlotRange, other: SlotRange) -> bool {
     one.first <= other.last && other.first <= one.last

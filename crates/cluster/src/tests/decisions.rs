@@ -205,6 +205,7 @@ fn migrateslots_checks_ranges_and_target() {
             "migrateslots x 1 2; migrateslots slotsrange node {two}; migrateslots slotsrange 1; \
              migrateslots slotsrange 2 1 node {two}; migrateslots slotsrange 1 2 2 3 node {two}; \
              migrateslots slotsrange 1 9000 node {two}; migrateslots slotsrange 9000 9001 node x; \
+             migrateslots slotsrange\0 9000 9001 node\0y x; \
              migrateslots slotsrange 1 2 x {two}; migrateslots slotsrange 1 2 node x; \
              migrateslots slotsrange 1 2 node {me}; migrateslots slotsrange 1 2 node {}",
             id(9)
@@ -219,6 +220,7 @@ fn migrateslots_checks_ranges_and_target() {
             "ERR Start slot number 2 is greater than end slot number 1.",
             "ERR Slot range 2-3 overlaps with previous range 1-2.",
             "ERR Requested slots span multiple shards",
+            "ERR Slots are not served by this node.",
             "ERR Slots are not served by this node.",
             "ERR syntax error",
             "ERR Invalid node name: x",

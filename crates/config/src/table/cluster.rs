@@ -1,10 +1,10 @@
 //! Cluster mode.
 
-use super::{CLUSTER, EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX, SLOT_STATS};
 use crate::checks::{
     announced_ip, cluster_config_file, cluster_store, host_name, ipv4, ipv6, node_name,
 };
-use crate::directive::Flags;
+use crate::directive::{Flags, Status};
 use crate::kind::{Kind, bytes, checked, int, one_of, text};
 
 section! {
@@ -164,21 +164,22 @@ section! {
     CLUSTER_LINK_SENDBUF_LIMIT = "cluster-link-sendbuf-limit" {
         kind: bytes(0, u64::MAX),
         default: "0",
-        status: CLUSTER,
+        status: Status::Obsolete("client-output-buffer-limit pubsub limits what waits for another node"),
         doc: "Bytes that may wait for another node before its link is closed and reopened. 0 \
               sets no limit.",
     }
     CLUSTER_BLACKLIST_TTL = "cluster-blacklist-ttl" {
         kind: int(i64::MIN, i64::MAX),
         default: "60",
-        status: CLUSTER,
-        doc: "Seconds for which a node ignores another after CLUSTER FORGET.",
+        status: EFFECTIVE,
+        doc: "Seconds after CLUSTER FORGET of a node for which a second one, sent to any node, succeeds.",
     }
     CLUSTER_MANUAL_FAILOVER_TIMEOUT = "cluster-manual-failover-timeout" {
         kind: int(1, INT_MAX),
         default: "5000",
-        status: CLUSTER,
-        doc: "Milliseconds after which CLUSTER FAILOVER gives up.",
+        status: EFFECTIVE,
+        doc: "Milliseconds after which MIGRATESLOTS gives up, if commands on the slots that it has suspended \
+              do not end. CLUSTER FAILOVER gives up after twice cluster-node-timeout.",
     }
     CLUSTER_PREFERRED_ENDPOINT_TYPE = "cluster-preferred-endpoint-type" {
         kind: one_of(&["ip", "hostname", "unknown-endpoint"]),
@@ -250,19 +251,19 @@ section! {
     CLUSTER_SLOT_STATS_ENABLED = "cluster-slot-stats-enabled" {
         kind: Kind::Bool,
         default: "no",
-        status: CLUSTER,
+        status: SLOT_STATS,
         doc: "Count CPU time and network traffic by slot, for CLUSTER SLOT-STATS.",
     }
     CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN = "cluster-slot-migration-log-max-len" {
         kind: int(0, LONG_MAX),
         default: "1000",
-        status: CLUSTER,
+        status: EFFECTIVE,
         doc: "How many finished slot migrations the server remembers.",
     }
     SLOT_MIGRATION_MAX_FAILOVER_REPL_BYTES = "slot-migration-max-failover-repl-bytes" {
         kind: Kind::MemoryOrMinusOne,
         default: "0",
-        status: CLUSTER,
+        status: Status::Obsolete("writes to the slots wait only once few changed keys are left"),
         doc: "Bytes of unsent writes at which a slot migration may complete, while writes to the \
               slots wait. -1 sets no limit.",
     }

@@ -192,5 +192,5 @@ const PORT_MAX: i64 = 65535;
 const EFFECTIVE: Status = Status::Effective;
 const PERSISTENCE: Status = Status::NotYet("persistence");
 const MPTCP: Status = Status::NotYet("Multipath TCP");
-const CLUSTER: Status = Status::NotYet("clusters of several nodes");
+const SLOT_STATS: Status = Status::NotYet("CPU time and traffic by slot");
 const MODULES: Status = Status::NotYet("modules");

@@ -71,7 +71,7 @@ pub fn check(
     cmd: &Cmd,
 ) -> Result<Served, Error> {
     if session.options.asking == Asking::Import {
-        return check_import(session, request, cmd).map(|()| Served::Here);
+        return check_import(core, session, request, cmd).map(|()| Served::Here);
     }
     let asking = take_asking(session, request);
     let slot = match find_slot(session, cmd, request.args) {
@@ -99,13 +99,21 @@ pub fn check(
     refusal(routes, &session.shared, slot, verdict).map_or(Ok(Served::Here), Err)
 }
 
-/// Checks a request of the connection that copies keys to this node, which doesn't own their slots.
-fn check_import(session: &Session, request: &Request<'_>, cmd: &Cmd) -> Result<(), Error> {
+/// Checks a request of the connection that copies keys to this node, which doesn't own their slots: once it does, clients may
+/// have changed them.
+fn check_import(
+    core: &mut Core,
+    session: &Session,
+    request: &Request<'_>,
+    cmd: &Cmd,
+) -> Result<(), Error> {
     match find_slot(session, cmd, request.args) {
         AskedSlot::None => Ok(()),
         AskedSlot::One(slot) => {
+            let topology = core.topology.renew(&core.srv.nodes.cluster);
+            let is_owned = topology.is_some_and(|topology| topology.routes.serves(slot));
             let accepts = session.importing.as_ref().is_some_and(|import| import.accepts(slot));
-            if accepts { Ok(()) } else { Err(IMPORT_ENDED) }
+            if accepts && !is_owned { Ok(()) } else { Err(IMPORT_ENDED) }
         }
         AskedSlot::Several => Err(CROSS_SLOT),
     }
@@ -139,7 +147,7 @@ pub fn is_suspended(core: &mut Core, session: &Session, request: &Request<'_>, c
 pub fn check_held(task: &mut Task<'_>, guard: Option<&Guard<'_>>) -> Result<(), Error> {
     let Task { core, session, request, cmd, .. } = task;
     if session.options.asking == Asking::Import {
-        return check_import(session, request, cmd);
+        return check_import(core, session, request, cmd);
     }
     let asking = session.options.asking != Asking::No;
     let slot = match find_slot(session, cmd, request.args) {

@@ -2,30 +2,19 @@
 
 use std::fmt::Write;
 
-use crate::plan::model::{Instance, Interface, Kind, Plan};
+use crate::plan::model::{Instance, Interface, Plan};
 
-/// Lines for the servers' configuration files. All of them are read at the start only. Lines for
-/// forked children are left out for Weft, which does not fork.
+/// Lines for the servers' configuration files. All of them are read at the start only.
 pub fn configuration(plan: &Plan) -> String {
     let mut out = String::from("\nConfiguration, read when a server starts:\n");
     for instance in &plan.instances {
-        let Instance { name, threads, server, background, kind, .. } = instance;
+        let Instance { name, threads, server, background, .. } = instance;
         let _ = write!(
             out,
             "  # {name}\n  io-threads {threads}\n  server_cpulist {server}\n  \
-             bio_cpulist {background}\n"
+             bio_cpulist {background}\n  aof_rewrite_cpulist {background}\n  \
+             bgsave_cpulist {background}\n"
         );
-        let saving = format!("  aof_rewrite_cpulist {background}\n  bgsave_cpulist {background}\n");
-        match kind {
-            Some(Kind::Weft) => {}
-            Some(Kind::Forking) => out.push_str(&saving),
-            None => {
-                out.push_str(
-                    "  # for Redis and Valkey; Weft does not save and has no use for them\n",
-                );
-                out.push_str(&saving);
-            }
-        }
     }
     out
 }
