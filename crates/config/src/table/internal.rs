@@ -3,10 +3,11 @@
 //! They are answered under their exact names only and are not in `weft.conf`: so that users do not
 //! meet them by accident. Test suites written for other servers set them.
 
-use super::{CLUSTER, EFFECTIVE, INT_MAX, LONG_MAX, PERSISTENCE};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, PERSISTENCE};
 use crate::directive::{Flags, Status};
 use crate::kind::{Kind, int, text};
 
+const NO_BUS: Status = Status::Obsolete("there is no cluster bus");
 const CRASHES: Status = Status::NotYet("tuning of crashes");
 const COPY_AVOIDANCE: Status = Status::NotYet("tuning of reply copies");
 
@@ -76,14 +77,14 @@ section! {
         kind: int(0, LONG_MAX),
         default: "0",
         flags: Flags::HIDDEN,
-        status: CLUSTER,
+        status: NO_BUS,
         doc: "Milliseconds between pings to random nodes; 0 is the usual second.",
     }
     CLUSTER_MESSAGE_GOSSIP_PERC = "cluster-message-gossip-perc" {
         kind: int(1, 100),
         default: "10",
         flags: Flags::HIDDEN,
-        status: CLUSTER,
+        status: NO_BUS,
         doc: "How many of the known nodes a message mentions, in percent.",
     }
     IO_THREADS_ALWAYS_ACTIVE = "io-threads-always-active" {
