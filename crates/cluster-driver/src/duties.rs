@@ -57,11 +57,12 @@ impl Thread {
         if self.publisher.shows_store() {
             self.driver.set_ready();
         }
+        // A reply to MIGRATESLOTS says that the move has begun.
+        self.driver.follow_moves();
         for (request, result) in self.replies.drain(..) {
             self.driver.request_ended(request, result);
         }
         self.check_drains();
-        self.driver.follow_moves();
         self.begin_again();
     }
 

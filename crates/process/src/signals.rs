@@ -139,3 +139,10 @@ extern "C" fn on_stop_signal(signal: c_int, _: *mut libc::siginfo_t, _: *mut c_v
         sys::write_all(fd, &1u64.to_ne_bytes());
     }
 }
+/// Ends the process when it writes to a closed pipe, as programs such as cat do: for `weft-server --check-rdb FILE | head`.
+///
+/// # Errors
+/// Those of `sigaction`.
+pub fn end_at_closed_output() -> io::Result<()> {
+    sys::set_default(libc::SIGPIPE)
+}

@@ -22,7 +22,7 @@ use weft_net::listen::Listener;
 use weft_process::errors::{Failure, words};
 use weft_process::log::{self};
 use weft_process::pidfile::{self, PidFile};
-use weft_process::signals::{StopSignal, StopSignals};
+use weft_process::signals::{self, StopSignal, StopSignals};
 use weft_process::supervise::{Mode, Supervisor};
 use weft_process::title::Title;
 use weft_process::{crash, daemon, limits, memory_policy};
@@ -47,7 +47,12 @@ pub fn main() -> i32 {
         Some(_) => program.to_string_lossy().into_owned(),
         None => format!("{} {option}", program.to_string_lossy()),
     };
-    match linked.clone().unwrap_or_else(|| cli::parse(arguments())) {
+    let wish = linked.clone().unwrap_or_else(|| cli::parse(arguments()));
+    if !matches!(wish, Cli::Run(_)) {
+        // If that fails, a closed output ends the process with more words.
+        let _ = signals::end_at_closed_output();
+    }
+    match wish {
         Cli::Version => {
             println!(
                 "Weft server v={VERSION} sha={} malloc=jemalloc bits={}",

@@ -366,10 +366,14 @@ fn finished_moves_are_forgotten() {
         let target = pair.ids[1].as_str();
         let words = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", target];
         assert!(is_ok(ask(&pair.nodes[0], &words)));
+        // From the reply on, the newest record is that of this move.
+        let list = pair.nodes[0].client().cmd(&["CLUSTER", "GETSLOTMIGRATIONS"]);
+        let newest = list.items().first().map(|record| record.items()[5].text());
         pair.wait_until_quiet();
+        newest
     };
     for (slot, records) in [("1", 1), ("2", 2), ("3", 2)] {
-        move_slot(slot);
+        assert_eq!(move_slot(slot), Some(format!("{slot}-{slot}")));
         wait_until("the list has its length", || shown(0) == records && shown(1) == records);
     }
     for node in &pair.nodes {

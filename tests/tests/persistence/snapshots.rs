@@ -1,7 +1,8 @@
 //! Background saves, save points, the save at shutdown, loading, and failures of each.
 
 use std::fs;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_tests::persistence::info;
@@ -462,6 +463,20 @@ fn check_rdb_reports_errors() {
     assert!(printed.contains("Unexpected EOF reading RDB file"), "{printed}");
     assert_eq!(check(&[]).0, Some(1));
     assert_eq!(check(&[weft.dir().join("nowhere").as_os_str()]).0, Some(1));
+}
+
+/// As below `weft-server --check-rdb FILE | head -1`.
+#[test]
+fn checks_end_quietly_when_their_output_is_closed() {
+    for option in ["--check-rdb", "--check-aof"] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = Command::new(locate::weft());
+        command.args([option, "nowhere"]).stdout(writer);
+        let output = command.stderr(Stdio::piped()).output().expect("the program runs");
+        assert_eq!(output.status.signal(), Some(13), "{option}: {output:?}");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{option}");
+    }
 }
 
 /// The output of `valkey-check-rdb --stats` 9.1 for the same keys, except for the small sorted set,

@@ -9,6 +9,7 @@ mod apply;
 mod cpus;
 mod doctor;
 mod host;
+mod password;
 mod plan;
 mod report;
 mod results;

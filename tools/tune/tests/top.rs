@@ -22,7 +22,7 @@ fn once(port: u16, options: &[&str]) -> Output {
     let port = port.to_string();
     let mut command = Command::new(TUNE);
     command.args(["top", "--once", "--interval", "0.3", "-p", &port]).args(options);
-    command.env_remove("REDISCLI_AUTH").output().unwrap()
+    command.env_remove("VALKEYCLI_AUTH").env_remove("REDISCLI_AUTH").output().unwrap()
 }
 
 fn json(port: u16, options: &[&str]) -> serde_json::Value {

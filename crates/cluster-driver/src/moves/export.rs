@@ -4,7 +4,6 @@
 //! values, until few are left. Then the slots are suspended, and the last ones are sent. Each key is read while its shard
 //! is held, and one thread sends all of them: so the target's last value of a key is the source's.
 
-use super::record::Record;
 use crate::Shared;
 use std::time::{Duration, Instant};
 use weft_cluster::Slot;
@@ -33,19 +32,6 @@ type Failure = String;
 /// Copies the keys of a move to its target, and lets the machine hand the slots over.
 pub fn run(driver: Shared, view: CopyView) {
     let id = view.id;
-    let now = driver.srv.now_ms() / 1000;
-    let record = Record {
-        id,
-        is_export: true,
-        slots: view.slots.clone(),
-        source: driver.me,
-        target: view.other,
-        created: now,
-        updated: now,
-        state: "connecting",
-        message: String::new(),
-    };
-    driver.moves().records.add(record, driver.srv);
     let begin = Instant::now();
     let result = Export::open(driver, view).and_then(Export::copy);
     let (state, message) = match &result {

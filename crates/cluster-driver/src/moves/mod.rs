@@ -84,13 +84,34 @@ impl Driver {
         if !self.moves().exports.insert(view.id) {
             return;
         }
+        let is_known = view.phase == CopyPhase::Copying;
+        if is_known {
+            self.record_export(view);
+        }
         let (driver, view): (Shared, CopyView) = (self, view.clone());
         let id = view.id;
-        let is_known = view.phase == CopyPhase::Copying;
         let started = is_known && spawn("weft-move", move || export::run(driver, view)).is_ok();
         if !started {
+            self.moves().records.note(&id, self.srv, "failed", "The move could not begin");
             self.pass(|event| event.node.copy_failed(event.now, id, event.out));
         }
+    }
+
+    /// The list has a move before MIGRATESLOTS is answered: `valkey-cli --cluster rebalance` waits for the end of the newest one.
+    fn record_export(&self, view: &CopyView) {
+        let now = self.srv.now_ms() / 1000;
+        let record = record::Record {
+            id: view.id,
+            is_export: true,
+            slots: view.slots.clone(),
+            source: self.me,
+            target: view.other,
+            created: now,
+            updated: now,
+            state: "connecting",
+            message: String::new(),
+        };
+        self.moves().records.add(record, self.srv);
     }
 
     /// Closes imports that may not succeed any more, or have. Afterwards no command of theirs runs on an I/O thread.

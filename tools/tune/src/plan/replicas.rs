@@ -6,10 +6,8 @@ use anyhow::{Context, bail, ensure};
 
 use super::pairs::Pair;
 use crate::apply::{Process, System, ports_of};
+use crate::password;
 use crate::sweep::client::{Client, Reply};
-
-/// Variables with the password, as for the command line clients.
-const PASSWORDS: [&str; 2] = ["VALKEYCLI_AUTH", "REDISCLI_AUTH"];
 
 /// `2:1`: the second server is a replica of the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +63,7 @@ pub fn running(system: &dyn System, processes: &[Process], here: bool) -> (Vec<P
             Err(e) => notes.push(format!(
                 "The server on port {port} does not say whose replica it is ({e:#}); a password is taken \
                  from {}, and --replica-of says it.",
-                PASSWORDS[0]
+                password::VARIABLES[0]
             )),
         }
     }
@@ -75,7 +73,7 @@ pub fn running(system: &dyn System, processes: &[Process], here: bool) -> (Vec<P
 /// The primary of a server.
 fn ask(port: u16) -> anyhow::Result<Option<(String, u16)>> {
     let mut client = Client::connect(port)?;
-    if let Some(password) = PASSWORDS.iter().find_map(|name| std::env::var(name).ok()) {
+    if let Some(password) = password::from_environment() {
         client.ask(&["AUTH", &password])?;
     }
     match client.ask(&["INFO", "replication"])? {

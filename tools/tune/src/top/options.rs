@@ -1,6 +1,5 @@
 //! The options that name a server, under the names that `weft-benchmark` and valkey-cli give them.
 
-use std::env;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -8,8 +7,7 @@ use rustls::pki_types::ServerName;
 use weft_connection::tls::{Suites, Tls, TlsOptions};
 use weft_connection::uri;
 
-/// The variable with the password, as for valkey-cli: an argument is visible to all users.
-const PASSWORD: &str = "REDISCLI_AUTH";
+use crate::password;
 
 /// The server, by the command line.
 #[derive(Clone, Debug, clap::Args)]
@@ -26,7 +24,7 @@ pub struct ServerArgs {
     #[arg(short, long, value_name = "PATH")]
     socket: Option<PathBuf>,
 
-    /// Password; the variable REDISCLI_AUTH may hold it instead
+    /// Password; the variable VALKEYCLI_AUTH or REDISCLI_AUTH may hold it instead
     #[arg(short = 'a', long)]
     password: Option<String>,
 
@@ -111,7 +109,7 @@ impl ServerArgs {
             Some(path) => Place::Unix(path),
             None => Place::Tcp(uri.host.unwrap_or(self.host), uri.port.unwrap_or(self.port)),
         };
-        let password = uri.password.or(self.password).or_else(|| env::var(PASSWORD).ok());
+        let password = uri.password.or(self.password).or_else(password::from_environment);
         Ok(Target { place, user: uri.user.or(self.user), password, tls })
     }
 

@@ -90,7 +90,10 @@ pub fn slot_migrations(cx: &mut ConnCx<'_>) -> CmdResult {
     let records = driver(cx.srv()).map(Driver::slot_migrations).unwrap_or_default();
     cx.reply.array(records.len());
     for record in records {
-        let ranges: Vec<_> = record.slots.ranges().iter().map(ToString::to_string).collect();
+        // Also of one slot: valkey-cli looks for the range that it has sent.
+        let ranges = record.slots.ranges();
+        let ranges: Vec<_> =
+            ranges.iter().map(|range| format!("{}-{}", range.first, range.last)).collect();
         let operation = if record.is_export { "EXPORT" } else { "IMPORT" };
         let words = [
             ("name", record.id.to_string()),
