@@ -78,6 +78,8 @@ pub enum Fault {
     JoinedUnseen,
     /// Slots count as suspended if those of an earlier handover with this id were.
     HandoverIdTrusted,
+    /// The reply to a request comes before the actions that put its effect into force.
+    RepliedEarly,
 }
 
 /// Whether this fault is planted.

@@ -483,8 +483,14 @@ impl Node {
             }
             self.ask_promises(now, out);
         }
-        self.run_requests(now, out);
+        let mut replies = Vec::new();
+        self.run_requests(now, &mut replies);
+        if planted::is(Fault::RepliedEarly) {
+            out.append(&mut replies);
+        }
         self.show(now, out);
+        // Those who execute the actions may take some of them before the others have come: a reply follows what it reports.
+        out.append(&mut replies);
         out.append(&mut self.outbox);
     }
 

@@ -5,10 +5,24 @@ use super::world::{Pid, T, World};
 use crate::id::{NodeId, ShardId};
 use crate::node::FailoverMode;
 use crate::node::NodeRequest;
-use crate::node::action::Duty;
+use crate::node::action::{Action, Duty};
 use crate::node::layout::IslandValue;
 
 impl World {
+    /// A client that has a reply finds the change that it reports.
+    pub fn check_order(&mut self, pid: Pid) {
+        let actions = &self.processes[pid].actions;
+        let is_reply = |action: &Action| matches!(action, Action::Reply { .. });
+        let is_effect = |action: &Action| {
+            matches!(action, Action::Publish | Action::Serve(_) | Action::Duty(_))
+        };
+        let mut after = actions.iter().skip_while(|action| !is_reply(action));
+        if after.any(is_effect) {
+            let actions = format!("{actions:?}");
+            self.fault(format!("{pid} replies before the change is in force: {actions}"));
+        }
+    }
+
     /// A process that would answer a client now is the one that the store names.
     pub fn check_serving(&mut self, pid: Pid) {
         if self.processes[pid].serves(self.now)

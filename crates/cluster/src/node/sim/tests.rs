@@ -46,7 +46,7 @@ fn no_two_nodes_acknowledge_and_clusters_converge() {
 }
 
 /// Every fault of `planted`, except `MigrationBarrierIgnored`, which has a test of its own.
-const PLANTED: [Fault; 34] = [
+const PLANTED: [Fault; 35] = [
     Fault::DeadlineFromAnswer,
     Fault::LeaseNotCompared,
     Fault::ListShortenedEarly,
@@ -81,6 +81,7 @@ const PLANTED: [Fault; 34] = [
     Fault::MarksLostByFailover,
     Fault::MarksKeptByMove,
     Fault::HandedToLeaver,
+    Fault::RepliedEarly,
 ];
 
 /// Faults that a few runs find.

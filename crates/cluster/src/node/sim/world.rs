@@ -270,7 +270,17 @@ impl World {
         pid
     }
 
+    /// Passes one event to the machine.
     pub fn call(&mut self, pid: Pid, run: impl FnOnce(&mut Node, Ms, &mut Vec<Action>)) {
+        let process = &mut self.processes[pid];
+        let local = process.local(self.now);
+        run(&mut process.node, local, &mut process.actions);
+        self.check_order(pid);
+        self.execute(pid);
+    }
+
+    /// Passes several events to the machine before its actions are executed.
+    fn call_for_events(&mut self, pid: Pid, run: impl FnOnce(&mut Node, Ms, &mut Vec<Action>)) {
         let process = &mut self.processes[pid];
         let local = process.local(self.now);
         run(&mut process.node, local, &mut process.actions);
@@ -453,7 +463,7 @@ impl World {
 
     pub fn time_out(&mut self, pid: Pid, op: OpId) {
         if self.processes[pid].awaited.remove(&op) {
-            self.call(pid, |node, now, out| {
+            self.call_for_events(pid, |node, now, out| {
                 node.transacted(now, op, Outcome::Unknown, out);
                 node.failed(now, op, out);
             });
