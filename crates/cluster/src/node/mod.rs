@@ -489,7 +489,7 @@ impl Node {
             out.append(&mut replies);
         }
         self.show(now, out);
-        // Those who execute the actions may take some of them before the others have come: a reply follows what it reports.
+        // A thread may execute some actions before the others have come: a reply follows the change that it reports.
         out.append(&mut replies);
         out.append(&mut self.outbox);
     }
