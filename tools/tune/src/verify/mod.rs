@@ -43,7 +43,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             }
             let state = apply::state_path(args.state)?;
             let history = apply::load(&state)?;
-            let history = history.with_context(|| format!("there is no {}", state.display()))?;
+            let history = history.with_context(|| {
+                format!("nothing has been applied: there is no {}", state.display())
+            })?;
             compare_history(system, &history)?
         }
     };
