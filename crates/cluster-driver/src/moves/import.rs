@@ -42,19 +42,7 @@ impl Driver {
             return Err("ERR The move has begun before".to_string());
         }
         moves.imports.insert(id, import.clone());
-        let now = self.srv.now_ms() / 1000;
-        let record = Record {
-            id,
-            is_export: false,
-            slots: view.slots.clone(),
-            source: view.other,
-            target: self.me,
-            created: now,
-            updated: now,
-            state: "receiving-snapshot",
-            message: String::new(),
-        };
-        moves.records.add(record, self.srv);
+        moves.records.add(Record::begun(view, self.me, self.srv), self.srv);
         Ok(())
     }
 

@@ -21,7 +21,7 @@ mod import;
 pub mod record;
 
 use crate::{Driver, Shared, spawn};
-use record::Records;
+use record::{Record, Records};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard};
 use weft_cluster::node::layout::{CopyPhase, HandoverId};
@@ -48,7 +48,7 @@ impl Driver {
     }
 
     /// The moves that CLUSTER GETSLOTMIGRATIONS shows.
-    pub fn slot_migrations(&self) -> Vec<record::Record> {
+    pub fn slot_migrations(&self) -> Vec<Record> {
         self.moves().records.iter().cloned().collect()
     }
 
@@ -86,7 +86,8 @@ impl Driver {
         }
         let is_known = view.phase == CopyPhase::Copying;
         if is_known {
-            self.record_export(view);
+            // Before MIGRATESLOTS is answered: `valkey-cli --cluster rebalance` waits for the end of the newest move.
+            self.moves().records.add(Record::begun(view, self.me, self.srv), self.srv);
         }
         let (driver, view): (Shared, CopyView) = (self, view.clone());
         let id = view.id;
@@ -95,23 +96,6 @@ impl Driver {
             self.moves().records.note(&id, self.srv, "failed", "The move could not begin");
             self.pass(|event| event.node.copy_failed(event.now, id, event.out));
         }
-    }
-
-    /// The list has a move before MIGRATESLOTS is answered: `valkey-cli --cluster rebalance` waits for the end of the newest one.
-    fn record_export(&self, view: &CopyView) {
-        let now = self.srv.now_ms() / 1000;
-        let record = record::Record {
-            id: view.id,
-            is_export: true,
-            slots: view.slots.clone(),
-            source: self.me,
-            target: view.other,
-            created: now,
-            updated: now,
-            state: "connecting",
-            message: String::new(),
-        };
-        self.moves().records.add(record, self.srv);
     }
 
     /// Closes imports that may not succeed any more, or have. Afterwards no command of theirs runs on an I/O thread.

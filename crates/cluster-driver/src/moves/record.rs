@@ -1,6 +1,7 @@
 //! The list of moves that CLUSTER GETSLOTMIGRATIONS shows.
 
 use std::collections::VecDeque;
+use weft_cluster::node::CopyView;
 use weft_cluster::node::layout::HandoverId;
 use weft_cluster::{NodeId, SlotSet};
 use weft_config::Id;
@@ -23,6 +24,26 @@ pub struct Record {
 }
 
 impl Record {
+    /// A move that begins now, as the node `me` sees it.
+    pub(crate) fn begun(view: &CopyView, me: NodeId, srv: &Server) -> Record {
+        let now = srv.now_ms() / 1000;
+        let (source, target, state) = match view.is_source {
+            true => (me, view.other, "connecting"),
+            false => (view.other, me, "receiving-snapshot"),
+        };
+        Record {
+            id: view.id,
+            is_export: view.is_source,
+            slots: view.slots.clone(),
+            source,
+            target,
+            created: now,
+            updated: now,
+            state,
+            message: String::new(),
+        }
+    }
+
     fn has_ended(&self) -> bool {
         matches!(self.state, "success" | "failed" | "canceled")
     }
