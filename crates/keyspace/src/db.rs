@@ -510,6 +510,7 @@ impl<'g> Db<'g> {
     /// O(n) and should happen on another thread.
     pub fn take_all(&mut self) -> Taken {
         let mut taken = Taken::default();
+        self.keyspace().observers.moving.count_replacement();
         self.rouse_followers();
         self.as_one_operation(|db| {
             for shard in db.keyspace().occupied_shards(db.index) {
@@ -533,6 +534,7 @@ impl<'g> Db<'g> {
         if other == self.index {
             return;
         }
+        self.keyspace().observers.moving.count_replacement();
         self.context.effects.push_exchange(self.index, other);
         self.as_one_operation(|db| {
             for shard in 0..SHARDS as u16 {

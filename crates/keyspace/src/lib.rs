@@ -73,6 +73,7 @@ pub use interest::Watch;
 pub use keyspace::{Hasher, Key, Keyspace, SHARDS, Sums, shard_of};
 pub use lock::Waiter;
 pub use log::{Log, LogReader, ReaderId};
+pub use moving_slots::CopyNumber;
 pub use notice::Classes;
 pub use staged_data::StagedData;
 pub use undo::is_long_to_copy;

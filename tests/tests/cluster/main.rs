@@ -5,6 +5,7 @@ mod commands;
 mod lease;
 mod lease_stress;
 mod moves;
+mod moves_given_up;
 mod quorum;
 mod restart;
 mod slots;

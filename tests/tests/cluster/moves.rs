@@ -16,13 +16,13 @@ const LIMIT: Duration = Duration::from_secs(90);
 const TIMEOUT: &str = "2000";
 
 /// Two primaries with one store, of which the first one owns all slots.
-struct Pair {
+pub struct Pair {
     etcd: Etcd,
-    nodes: Vec<Server>,
+    pub nodes: Vec<Server>,
     ids: Vec<String>,
 }
 
-fn wait_until(state: &str, mut is_reached: impl FnMut() -> bool) {
+pub fn wait_until(state: &str, mut is_reached: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_reached() {
         assert!(since.elapsed() < LIMIT, "not in time: {state}");
@@ -31,7 +31,7 @@ fn wait_until(state: &str, mut is_reached: impl FnMut() -> bool) {
 }
 
 /// A reply from a node that may be down.
-fn ask(node: &Server, words: &[&str]) -> Option<Value> {
+pub fn ask(node: &Server, words: &[&str]) -> Option<Value> {
     ask_port(node.port(), words)
 }
 
@@ -41,13 +41,13 @@ fn ask_port(port: u16, words: &[&str]) -> Option<Value> {
     Some(client.try_cmd(words).ok()?.value)
 }
 
-fn is_ok(reply: Option<Value>) -> bool {
+pub fn is_ok(reply: Option<Value>) -> bool {
     reply.is_some_and(|reply| reply.is_ok())
 }
 
 impl Pair {
     /// `None` without etcd. Every write is on the disk before its reply.
-    fn start() -> Option<Pair> {
+    pub fn start() -> Option<Pair> {
         let Some(etcd) = Etcd::start(1) else {
             skipped::note_here("no etcd in ETCD_BIN, next to the peers, or in PATH");
             return None;
@@ -97,7 +97,7 @@ impl Pair {
     }
 
     /// The node that owns all slots, once both nodes say so.
-    fn owner(&self) -> usize {
+    pub fn owner(&self) -> usize {
         let mut owner = None;
         wait_until("both nodes know one owner", || {
             let (one, other) = (self.owner_port(0), self.owner_port(1));
@@ -109,7 +109,7 @@ impl Pair {
     }
 
     /// Waits until the store has no move any more.
-    fn wait_until_quiet(&self) {
+    pub fn wait_until_quiet(&self) {
         use std::fmt::Write;
         let encode = |text: &str| {
             const DIGITS: &[u8] =
@@ -142,7 +142,11 @@ impl Pair {
         });
     }
 
-    fn migrate(&self, from: usize) -> Option<Value> {
+    pub fn ports(&self) -> Vec<u16> {
+        self.nodes.iter().map(Server::port).collect()
+    }
+
+    pub fn migrate(&self, from: usize) -> Option<Value> {
         let to = &self.ids[1 - from];
         let words = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", "0", "16383", "NODE", to.as_str()];
         ask(&self.nodes[from], &words)
@@ -151,7 +155,7 @@ impl Pair {
 
 /// A counter as its client knows it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+pub struct Count {
     acked: i64,
     /// Increments without a reply since.
     unknown: i64,
@@ -209,7 +213,7 @@ fn count(ports: &Mutex<Vec<u16>>, client: usize, stop: &AtomicBool) -> BTreeMap<
 }
 
 /// Each counter is on one node, and has every acknowledged increment.
-fn check(pair: &Pair, counts: &BTreeMap<String, Count>) {
+pub fn check(pair: &Pair, counts: &BTreeMap<String, Count>) {
     let owner = pair.owner();
     let mut client = pair.nodes[owner].client();
     // Its lease may have ended while it was stopped.
@@ -230,20 +234,30 @@ fn check(pair: &Pair, counts: &BTreeMap<String, Count>) {
     assert_eq!(other.cmd(&["DBSIZE"]).int(), 0);
 }
 
-/// Moves all slots to and fro `rounds` times, with a fault in each round, while clients count.
-fn run(rounds: u64, seed: u64, faults: bool) {
-    let Some(mut pair) = Pair::start() else { return };
-    let mut rng = Rng::new(seed);
+/// Calls `act` while three clients count. Returns what they know.
+pub fn while_clients_count(ports: &Mutex<Vec<u16>>, act: impl FnOnce()) -> BTreeMap<String, Count> {
     let stop = AtomicBool::new(false);
-    let ports = Mutex::new(pair.nodes.iter().map(Server::port).collect());
-    let counts = thread::scope(|scope| {
+    thread::scope(|scope| {
         let clients: Vec<_> = (0..3)
             .map(|client| {
-                let (ports, stop) = (&ports, &stop);
+                let stop = &stop;
                 scope.spawn(move || count(ports, client, stop))
             })
             .collect();
         let end = OnEnd(&stop);
+        act();
+        drop(end);
+        let counts = clients.into_iter().map(|client| client.join().expect("a client"));
+        counts.flatten().collect()
+    })
+}
+
+/// Moves all slots to and fro `rounds` times, with a fault in each round, while clients count.
+fn run(rounds: u64, seed: u64, faults: bool) {
+    let Some(mut pair) = Pair::start() else { return };
+    let mut rng = Rng::new(seed);
+    let ports = Mutex::new(pair.ports());
+    let counts = while_clients_count(&ports, || {
         for round in 0..rounds {
             let from = pair.owner();
             let reply = pair.migrate(from);
@@ -259,8 +273,7 @@ fn run(rounds: u64, seed: u64, faults: bool) {
                 fault @ (2 | 3) => {
                     // The node announces its new port.
                     pair.nodes[(from + fault) % 2].restart();
-                    let now = pair.nodes.iter().map(Server::port).collect();
-                    *ports.lock().expect("no thread panics with it") = now;
+                    *ports.lock().expect("no thread panics with it") = pair.ports();
                 }
                 4 => _ = ask(&pair.nodes[from], &["CLUSTER", "CANCELSLOTMIGRATIONS"]),
                 _ => {}
@@ -270,9 +283,6 @@ fn run(rounds: u64, seed: u64, faults: bool) {
                 assert_eq!(pair.owner(), 1 - from, "round {round}");
             }
         }
-        drop(end);
-        let counts = clients.into_iter().map(|client| client.join().expect("a client"));
-        counts.flatten().collect::<BTreeMap<_, _>>()
     });
     check(&pair, &counts);
 }

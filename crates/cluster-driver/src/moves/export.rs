@@ -10,7 +10,7 @@ use weft_cluster::Slot;
 use weft_cluster::node::CopyView;
 use weft_cluster::node::layout::CopyPhase;
 use weft_config::Id;
-use weft_keyspace::{Db, ExecContext, ShardSet, SlowLaneThread, shard_of};
+use weft_keyspace::{CopyNumber, Db, ExecContext, ShardSet, SlowLaneThread, shard_of};
 use weft_process::{log_notice, log_warning};
 use weft_transfer::migrate::Link;
 
@@ -39,8 +39,8 @@ pub fn run(driver: Shared, view: CopyView) {
         Err(text) if driver.view_of(id).is_none() => ("canceled", text.clone()),
         Err(text) => ("failed", text.clone()),
     };
-    driver.pass(|event| event.node.copy_failed(event.now, id, event.out));
     driver.moves().records.note(&id, driver.srv, state, &message);
+    driver.pass(|event| event.node.copy_failed(event.now, id, event.out));
     match result {
         Ok(Sent { keys, changed, held }) => log_notice!(
             "Cluster: slot migration {id} succeeded in {:.2} s: {keys} keys and {changed} changes sent, writes held for {:.1} ms",
@@ -71,6 +71,7 @@ struct Item {
 struct Export {
     driver: Shared,
     view: CopyView,
+    copy: CopyNumber,
     slots: Vec<Slot>,
     link: Link,
     /// Requests without a reply yet.
@@ -97,9 +98,19 @@ impl Export {
             .map_err(|e| format!("Can't connect to the target: {e}"))?;
         let slots = view.slots.iter().collect();
         let (hand, context) = (driver.srv.hand(), ExecContext::new(driver.srv.now_ms(), 0));
-        let (suspended, total) = (None, Sent::default());
-        let mut export =
-            Export { driver, view, slots, link, sent: 0, db: 0, suspended, total, hand, context };
+        let mut export = Export {
+            driver,
+            view,
+            copy: driver.srv.ks.new_copy(),
+            slots,
+            link,
+            sent: 0,
+            db: 0,
+            suspended: None,
+            total: Sent::default(),
+            hand,
+            context,
+        };
         if !password.is_empty() {
             match user.is_empty() {
                 true => export.send(&[b"AUTH", password.as_bytes()])?,
@@ -113,7 +124,7 @@ impl Export {
         let result = self.copy_slots();
         for slot in self.slots.clone() {
             let guard = self.hand.hold(&mut self.context, &ShardSet::one(shard_of(slot)));
-            self.driver.srv.ks.end_moving(&guard, slot);
+            self.driver.srv.ks.end_moving(&guard, slot, self.copy);
         }
         result.map(|()| self.total)
     }
@@ -204,9 +215,11 @@ impl Export {
         while self.driver.view_of(self.view.id).is_some() {
             std::thread::sleep(PAUSE);
         }
-        let phase = self.driver.machine().node().copy_phase(self.view.id);
-        match phase {
+        let machine = self.driver.machine();
+        // Once the target has deleted what it got, the store has no sign of the failure.
+        match machine.node().copy_phase(self.view.id) {
             Some(CopyPhase::Failed) => Err("A failover has ended the move".to_string()),
+            _ if machine.node().owns(&self.view.slots) => Err("The move was ended".to_string()),
             _ => Ok(()),
         }
     }
@@ -215,7 +228,7 @@ impl Export {
     fn send_slot(&mut self, slot: Slot) -> Result<(), Failure> {
         let ks = &self.driver.srv.ks;
         let guard = self.hand.hold(&mut self.context, &ShardSet::one(shard_of(slot)));
-        ks.begin_moving(&guard, slot);
+        ks.begin_moving(&guard, slot, self.copy);
         drop(guard);
         for db in 0..ks.databases() {
             if ks.slot_len(slot, db) == 0 {
@@ -259,7 +272,7 @@ impl Export {
         let ks = &self.driver.srv.ks;
         let mut all = 0;
         for slot in self.slots.clone() {
-            while ks.has_changed(slot) {
+            while ks.has_changed(slot, self.copy) {
                 let items = self.read_changed(slot)?;
                 all += items.len();
                 self.send_items(&items)?;
@@ -273,7 +286,7 @@ impl Export {
     /// After the last round. No client could see an eviction while the slots are suspended.
     fn check_unchanged(&mut self) -> Result<(), Failure> {
         for slot in self.slots.clone() {
-            while self.driver.srv.ks.has_changed(slot) {
+            while self.driver.srv.ks.has_changed(slot, self.copy) {
                 if self.read_changed(slot)?.iter().any(|item| item.value.is_some()) {
                     return Err("Keys have changed while their slots were suspended".to_string());
                 }
@@ -284,7 +297,8 @@ impl Export {
 
     fn read_changed(&mut self, slot: Slot) -> Result<Vec<Item>, Failure> {
         let guard = self.hand.hold(&mut self.context, &ShardSet::one(shard_of(slot)));
-        let changed = self.driver.srv.ks.take_changed(&guard, slot, STEP_KEYS);
+        let changed = self.driver.srv.ks.take_changed(&guard, slot, self.copy, STEP_KEYS);
+        let changed = changed.ok_or("A later move of the slot has begun")?;
         if changed.replaced {
             return Err("A database was emptied or exchanged".to_string());
         }

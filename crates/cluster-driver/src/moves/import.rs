@@ -1,5 +1,6 @@
 //! The target's part of a move: CLUSTER SYNCSLOTS, which only nodes send.
 
+use super::Registered;
 use super::record::Record;
 use crate::{Driver, Shared, spawn};
 use std::sync::Arc;
@@ -41,7 +42,9 @@ impl Driver {
         if moves.imports.contains_key(&id) {
             return Err("ERR The move has begun before".to_string());
         }
-        moves.imports.insert(id, import.clone());
+        // Before the import is opened: what it has is complete as long as the number stays.
+        let replacements = self.srv.ks.replacements();
+        moves.imports.insert(id, Registered { import: import.clone(), replacements });
         moves.records.add(Record::begun(view, self.me, self.srv), self.srv);
         Ok(())
     }
@@ -56,8 +59,9 @@ impl Driver {
         let for_thread = waiting.clone();
         let started = spawn("weft-prepare", move || {
             let driver: Shared = self;
-            let result =
-                driver.await_phase(id, CopyPhase::Final).and_then(|_| driver.close_import(id));
+            let result = driver
+                .await_phase(id, CopyPhase::Final)
+                .and_then(|view| driver.close_import(&view));
             driver.reply(&for_thread, result);
         });
         if started.is_err() {
@@ -65,31 +69,58 @@ impl Driver {
         }
     }
 
-    fn close_import(&self, id: HandoverId) -> Result<(), String> {
-        let import = self.moves().imports.get(&id).cloned();
+    /// From here on, commands that empty or exchange databases wait for the outcome, since the slots are suspended in the topology
+    /// in force. An earlier one ends the move.
+    fn close_import(&self, view: &CopyView) -> Result<(), String> {
         let ended = || "ERR The move of the slot has ended".to_string();
-        let import = import.ok_or_else(ended)?;
+        let registered = self.moves().imports.get(&view.id).cloned();
+        let Registered { import, replacements } = registered.ok_or_else(ended)?;
         if !import.is_open() {
             return Err(ended());
         }
         import.close();
+        self.await_suspension(view)?;
         self.stop_once();
-        Ok(())
+        match self.srv.ks.replacements() == replacements {
+            true => Ok(()),
+            false => Err("ERR The target's keys were removed or exchanged".to_string()),
+        }
+    }
+
+    /// Waits until the topology in force suspends the slots.
+    fn await_suspension(&self, view: &CopyView) -> Result<(), String> {
+        let is_suspended = || {
+            let topology = self.srv.nodes.cluster.topology();
+            view.slots.iter().all(|slot| topology.suspended.contains(slot))
+        };
+        self.wait_for(is_suspended)
+            .then_some(())
+            .ok_or_else(|| "ERR The slots were not suspended".to_string())
+    }
+
+    /// Waits until a condition holds, for the length of a lease at most. Returns whether it holds.
+    fn wait_for(&self, mut condition: impl FnMut() -> bool) -> bool {
+        let since = Instant::now();
+        let timeout = Duration::from_millis(self.machine().node().timeout());
+        loop {
+            if condition() {
+                return true;
+            }
+            if since.elapsed() > timeout {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Waits until this node has seen that the store has a move to it in this phase.
     fn await_phase(&self, id: HandoverId, phase: CopyPhase) -> Result<CopyView, String> {
-        let since = Instant::now();
-        let timeout = Duration::from_millis(self.machine().node().timeout());
-        loop {
-            let view = self.view_of(id);
-            if let Some(view) = view.filter(|view| !view.is_source && view.phase == phase) {
-                return Ok(view);
-            }
-            if since.elapsed() > timeout {
-                return Err("ERR This node knows no such move".to_string());
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        let mut found = None;
+        self.wait_for(|| {
+            let view = self.view_of(id).filter(|view| !view.is_source && view.phase == phase);
+            found = view;
+            found.is_some()
+        });
+        found.ok_or_else(|| "ERR This node knows no such move".to_string())
     }
 }

@@ -36,10 +36,17 @@ use weft_state::cluster::Import;
 pub struct Moves {
     /// Those from this node that have begun here.
     exports: BTreeSet<HandoverId>,
-    imports: BTreeMap<HandoverId, Arc<Import>>,
+    imports: BTreeMap<HandoverId, Registered>,
     /// Whether the keys are deleted.
     cleanings: BTreeMap<HandoverId, bool>,
     pub(crate) records: Records,
+}
+
+/// An import, and the number of replacements of keys ([`weft_keyspace::Keyspace::replacements`]) when it began.
+#[derive(Clone)]
+struct Registered {
+    import: Arc<Import>,
+    replacements: u64,
 }
 
 impl Driver {
@@ -73,8 +80,8 @@ impl Driver {
         for view in views.iter().filter(|view| view.is_source) {
             self.begin_export(view);
         }
+        self.end_exports(&views);
         let mut moves = self.moves();
-        moves.exports.retain(|id| views.iter().any(|view| view.id == *id));
         moves.cleanings.retain(|id, _| cleanings.iter().any(|due| due.id == *id));
         drop(moves);
         cleanings.iter().for_each(|due| self.clean(due));
@@ -98,6 +105,19 @@ impl Driver {
         }
     }
 
+    /// Shows the end of exports that may not succeed any more. Their threads end later.
+    fn end_exports(&self, views: &[CopyView]) {
+        let mut moves = self.moves();
+        let is_over = |id: &HandoverId| !views.iter().any(|view| view.id == *id);
+        let over: Vec<_> = moves.exports.iter().copied().filter(is_over).collect();
+        for id in over {
+            moves.exports.remove(&id);
+            if self.machine().node().copy_phase(id) != Some(CopyPhase::Moved) {
+                moves.records.cancel(&id, self.srv);
+            }
+        }
+    }
+
     /// Closes imports that may not succeed any more, or have. Afterwards no command of theirs runs on an I/O thread.
     fn end_imports(&'static self) {
         let mut moves = self.moves();
@@ -108,8 +128,8 @@ impl Driver {
             return;
         }
         for id in &over {
-            let Some(import) = moves.imports.remove(id) else { continue };
-            import.close();
+            let Some(registered) = moves.imports.remove(id) else { continue };
+            registered.import.close();
             let has_slots = self.machine().node().copy_phase(*id) == Some(CopyPhase::Moved);
             let state = if has_slots { "success" } else { "failed" };
             moves.records.note(id, self.srv, state, "");

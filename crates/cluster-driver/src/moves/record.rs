@@ -74,6 +74,13 @@ impl Records {
         }
     }
 
+    /// Another one than the thread of the move has ended it.
+    pub(crate) fn cancel(&mut self, id: &HandoverId, srv: &Server) {
+        if self.0.iter().any(|record| record.id == *id && !record.has_ended()) {
+            self.note(id, srv, "canceled", "The move was ended");
+        }
+    }
+
     pub(crate) fn note(
         &mut self,
         id: &HandoverId,

@@ -204,9 +204,17 @@ impl Node {
         if owned.is_none_or(|owned| slots.iter().any(|slot| !owned.contains(slot))) {
             return refuse("ERR Slots are not served by this node.");
         }
-        let overlaps = |of: &HandoverValue| of.slots.iter().any(|slot| slots.contains(slot));
-        if state.handovers.values().any(overlaps) {
-            return refuse("ERR I am already migrating some of these slots");
+        let mut deletes_rest = false;
+        for other in state.handovers.values() {
+            if other.slots.iter().any(|slot| slots.contains(slot)) {
+                if !other.is_decided() {
+                    return refuse("ERR I am already migrating some of these slots");
+                }
+                deletes_rest = true;
+            }
+        }
+        if deletes_rest {
+            return Ok(Step::Wait);
         }
         if state.has_mark(mine, slots) || state.has_mark(to, slots) {
             return refuse("ERR Slots are being manually migrated");

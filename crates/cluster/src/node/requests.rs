@@ -428,7 +428,9 @@ impl Node {
             _ => true,
         };
         let value = HandoverValue { from, to, slots: slots.clone(), copy: None, leave_keys };
+        // With the owners: a handover of slots that have gone already would be carried out when they come back.
         let mut compared = vec![Key::Handover(waiting.handover), Key::Shard(from)];
+        compared.push(Key::Island(island));
         compared.extend(to.map(Key::Shard));
         let write = put(Key::Handover(waiting.handover), value.encode());
         Ok(commit(state, &compared, vec![write]))

@@ -58,6 +58,16 @@ pub fn find_slot(session: &Session, cmd: &Cmd, args: &[&[u8]]) -> AskedSlot {
     })
 }
 
+/// Whether a request is a write without keys, or an EXEC of one.
+pub fn writes_without_keys(session: &Session, cmd: &Cmd, args: &[&[u8]]) -> bool {
+    let is_one = |spec: &Spec, args: &[&[u8]]| {
+        spec.flags.has(Flags::WRITE) && slot_of_command(spec, args) == AskedSlot::None
+    };
+    let Run::Exec = cmd.run else { return is_one(cmd.spec, args) };
+    let queued = transaction::queue(session).iter();
+    queued.into_iter().any(|queued| is_one(queued.cmd.spec, &queued_args(&queued.args)))
+}
+
 /// The slot of the keys and shard channels of a command.
 pub fn slot_of_command(spec: &Spec, args: &[&[u8]]) -> AskedSlot {
     let mut asked = AskedSlot::None;

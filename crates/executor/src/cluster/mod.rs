@@ -119,7 +119,8 @@ fn check_import(
     }
 }
 
-/// Whether the slot of a request is suspended, because it is about to go to another node.
+/// Whether the slot of a request is suspended, because it is about to go to another node. While any slot is, so are writes without
+/// keys, such as FLUSHALL: this node may have keys of slots that are about to come.
 #[cold]
 pub fn is_suspended(core: &mut Core, session: &Session, request: &Request<'_>, cmd: &Cmd) -> bool {
     let srv = core.srv;
@@ -132,10 +133,13 @@ pub fn is_suspended(core: &mut Core, session: &Session, request: &Request<'_>, c
         return false;
     }
     let is_queued = session.transaction.is_some() && !matches!(cmd.run, Run::Exec);
-    match find_slot(session, cmd, request.args) {
-        AskedSlot::One(slot) => !is_queued && topology.suspended.contains(slot),
-        AskedSlot::None | AskedSlot::Several => false,
+    if is_queued {
+        return false;
     }
+    asked::writes_without_keys(session, cmd, request.args)
+        || find_slot(session, cmd, request.args)
+            .one()
+            .is_some_and(|slot| topology.suspended.contains(slot))
 }
 
 /// Checks again whether this node serves a request, which holds its shards, or has waited for something else. Without a guard,

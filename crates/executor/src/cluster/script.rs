@@ -12,6 +12,7 @@ use weft_state::session::{Asking, Session};
 
 const NOT_HERE: Error = Error::new("ERR Attempted to access a non local key in a cluster node");
 const SUSPENDED: Error = Error::new("TRYAGAIN The slot of an undeclared key is being moved");
+const SLOTS_MOVE: Error = Error::new("TRYAGAIN Slots are being moved");
 const OTHER_SLOT: Error =
     Error::new("ERR Script attempted to access keys that do not hash to the same slot");
 
@@ -30,6 +31,11 @@ pub fn check(
     crosses_slots: bool,
 ) -> Result<Option<Slot>, Error> {
     let slot = match slot_of_command(cmd.spec, args) {
+        AskedSlot::None if cmd.spec.flags.has(Flags::WRITE) => {
+            let topology = topology.renew(state);
+            let is_quiet = topology.is_none_or(|topology| topology.suspended.is_empty());
+            return if is_quiet { Ok(None) } else { Err(SLOTS_MOVE) };
+        }
         AskedSlot::None => return Ok(None),
         AskedSlot::One(slot) => slot,
         AskedSlot::Several => return Err(NOT_HERE),

@@ -34,6 +34,7 @@ impl Db<'_> {
     /// notified. O(keys in the slot).
     pub fn delete_slot(&mut self, slot: u16, command: &[u8]) -> usize {
         let mut deleted = 0;
+        self.keyspace().observers.moving.count_replacement();
         for name in self.slot_names(slot, usize::MAX) {
             let key = self.key(&name);
             if self.delete(&key) {

@@ -1,6 +1,6 @@
 //! The value of each key.
 
-use super::copying::Copying;
+use super::copying::{CopyPhase, Copying};
 use super::key::IslandId;
 use super::text::{Invalid, Writer, id, lines, member, number, ranges, required, set, unknown};
 use crate::id::ShardId;
@@ -53,6 +53,14 @@ pub struct HandoverValue {
     pub copy: Option<Copying>,
     /// The owner hands them over even if it has keys of them.
     pub leave_keys: bool,
+}
+
+impl HandoverValue {
+    /// Whether the owner of the slots is certain, and only keys that another shard has of them are left to delete.
+    pub fn is_decided(&self) -> bool {
+        let phase = self.copy.map(|copy| copy.phase);
+        matches!(phase, Some(CopyPhase::Moved | CopyPhase::Failed))
+    }
 }
 
 /// `failovers/SHARD`: the primary hands its role to a replica.
@@ -334,7 +342,7 @@ impl LeaseValue {
 mod tests {
     use super::*;
     use crate::id::NodeId;
-    use crate::node::layout::CopyPhase;
+
     use std::fmt::Debug;
 
     fn some_id(byte: u8) -> NodeId {
