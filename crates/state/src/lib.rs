@@ -71,6 +71,7 @@ pub mod server;
 pub mod server_parts;
 pub mod session;
 pub mod settings;
+pub mod slot_stats;
 pub mod slow_lane;
 pub mod snapshot_waits;
 pub mod statistics;

@@ -106,6 +106,8 @@ pub struct LogSettings {
     pub large_request: usize,
     pub large_reply: usize,
     pub latency_tracking: bool,
+    /// Time and traffic are counted by hash slot, too.
+    pub counts_slots: bool,
     pub hide_user_data: bool,
 }
 
@@ -125,6 +127,8 @@ impl LogSettings {
             large_request: bytes(Id::COMMANDLOG_REQUEST_LARGER_THAN),
             large_reply: bytes(Id::COMMANDLOG_REPLY_LARGER_THAN),
             latency_tracking: config.bool(Id::LATENCY_TRACKING),
+            counts_slots: config.bool(Id::CLUSTER_ENABLED)
+                && config.bool(Id::CLUSTER_SLOT_STATS_ENABLED),
             hide_user_data: config.bool(Id::HIDE_USER_DATA_FROM_LOG),
         }
     }

@@ -4,6 +4,7 @@ use crate::commandlog::CommandLog;
 use crate::hot_keys::HotKeys;
 use crate::info_state::State;
 use crate::latency::LatencyMonitor;
+use crate::slot_stats::SlotBases;
 use crate::stats::{StaleShare, ThreadStats};
 use crate::threads::changes::ThreadChanges;
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub struct Statistics {
     pub info: State,
     pub thread_changes: ThreadChanges,
     pub hot_keys: HotKeys,
+    pub slots: SlotBases,
     /// Error replies by their code ("ERR", "WRONGTYPE" ...).
     errors: Mutex<BTreeMap<String, u64>>,
 }
@@ -37,6 +39,7 @@ impl Statistics {
             info: State::default(),
             thread_changes: ThreadChanges::default(),
             hot_keys: HotKeys::default(),
+            slots: SlotBases::default(),
             errors: Mutex::default(),
         }
     }

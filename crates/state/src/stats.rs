@@ -4,6 +4,7 @@
 //! thread has a [`ThreadStats`] that only it writes. INFO, LATENCY and CONFIG RESETSTAT read all of them. A
 //! reset remembers the values to subtract, since only the owner may write.
 
+use crate::slot_stats::ThreadSlots;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -237,6 +238,8 @@ pub struct ThreadStats {
     pub event_loop: LoopStats,
     pub errors: ErrorStats,
     pub load: LoadStats,
+    /// With `cluster-slot-stats-enabled`.
+    pub slots: ThreadSlots,
     /// Memory of this thread's connections (bytes), while `maxmemory-clients` is set.
     pub client_memory: Counter,
     /// Bytes allocated minus bytes freed by this thread (as a wrapped difference).
@@ -252,6 +255,7 @@ impl ThreadStats {
             event_loop: LoopStats::default(),
             errors: ErrorStats::default(),
             load: LoadStats::default(),
+            slots: ThreadSlots::default(),
             client_memory: Counter::default(),
             memory: Counter::default(),
         }

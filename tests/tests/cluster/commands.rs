@@ -184,8 +184,10 @@ fn arguments(rng: &mut Rng, name: &str) -> Vec<String> {
         "SLOT-STATS" => match rng.below(2) {
             0 => vec!["SLOTSRANGE".into(), slot(rng), slot(rng)],
             _ => {
-                let mut words =
-                    vec!["orderby".to_string(), word(rng, &["key-count", "key-count", "x"])];
+                let mut words = vec![
+                    "orderby".to_string(),
+                    word(rng, &["key-count", "key-count", "cpu-usec", "x"]),
+                ];
                 for _ in 0..rng.below(3) {
                     words.push(word(rng, &["limit", "asc", "DESC", "x"]));
                     if words.last().is_some_and(|word| word == "limit") {

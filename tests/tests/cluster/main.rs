@@ -8,5 +8,6 @@ mod moves;
 mod moves_given_up;
 mod quorum;
 mod restart;
+mod slot_stats;
 mod slots;
 mod stress;

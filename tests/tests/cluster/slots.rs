@@ -23,18 +23,18 @@ fn options(bus: &str) -> [&str; 11] {
     ]
 }
 
-fn start(server: fn(&[&str]) -> Option<Server>) -> Option<Server> {
+pub fn start(server: fn(&[&str]) -> Option<Server>) -> Option<Server> {
     let bus = free_port().to_string();
     server(&[&options(&bus)[..], &[""]].concat())
 }
 
 /// Weft and Valkey.
-fn both() -> Option<[Server; 2]> {
+pub fn both() -> Option<[Server; 2]> {
     Some([start(|args| Some(Server::weft(args)))?, start(Server::valkey)?])
 }
 
 /// Gives slots to the node, and waits until it serves them: Valkey does so after a while.
-fn serve(client: &mut Client, ranges: &[(u16, u16)]) {
+pub fn serve(client: &mut Client, ranges: &[(u16, u16)]) {
     for (first, last) in ranges {
         client.ok(&["CLUSTER", "ADDSLOTSRANGE", &first.to_string(), &last.to_string()]);
     }

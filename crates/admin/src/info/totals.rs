@@ -5,6 +5,7 @@
 //! of a command at the reset or the report, the result is off by that command.
 
 use std::sync::atomic::Ordering;
+use weft_base::limits::SLOTS;
 use weft_durability::aof::aof;
 use weft_replication_driver::hub;
 use weft_state::info_state::base::{Base, CommandTotals, Totals, take};
@@ -87,6 +88,7 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
         latency: (0..srv.table.all().len()).map(|n| latency_since_start(srv, n)).collect(),
     };
     *srv.statistics.info.base() = base;
+    srv.statistics.slots.reset(srv.all_stats(), 0..SLOTS as u16);
     srv.statistics.info.rates().clear();
     srv.process.background.bio.reset_stats();
     srv.statistics.errors().clear();

@@ -1,6 +1,6 @@
 //! Cluster mode.
 
-use super::{EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX, SLOT_STATS};
+use super::{EFFECTIVE, INT_MAX, LONG_MAX, PORT_MAX};
 use crate::checks::{
     announced_ip, cluster_config_file, cluster_store, host_name, ipv4, ipv6, node_name,
 };
@@ -251,7 +251,7 @@ section! {
     CLUSTER_SLOT_STATS_ENABLED = "cluster-slot-stats-enabled" {
         kind: Kind::Bool,
         default: "no",
-        status: SLOT_STATS,
+        status: EFFECTIVE,
         doc: "Count CPU time and network traffic by slot, for CLUSTER SLOT-STATS.",
     }
     CLUSTER_SLOT_MIGRATION_LOG_MAX_LEN = "cluster-slot-migration-log-max-len" {

@@ -192,5 +192,4 @@ const PORT_MAX: i64 = 65535;
 const EFFECTIVE: Status = Status::Effective;
 const PERSISTENCE: Status = Status::NotYet("persistence");
 const MPTCP: Status = Status::NotYet("Multipath TCP");
-const SLOT_STATS: Status = Status::NotYet("CPU time and traffic by slot");
 const MODULES: Status = Status::NotYet("modules");

@@ -7,14 +7,14 @@
 //! Blocked clients get a redirect, and subscriptions to shard channels end, where their slot is no longer served here. The
 //! threads of their connections do it when they read [`WaitMessage::Rerouted`].
 
-use super::check_blocked;
+use super::{check_blocked, slot_stats};
 use crate::dispatch::busy;
 use crate::dispatch::core::{ConnCx, Core};
 use crate::dispatch::outcome::Suspend;
 use crate::pubsub;
 use std::sync::atomic::Ordering;
 use weft_base::slot::key_slot;
-use weft_cluster::{Asker, Map, NodeId, Verdict};
+use weft_cluster::{Asker, Map, NodeId, SlotSet, Verdict};
 use weft_commands::Error;
 use weft_config::Config;
 use weft_keyspace::Stop;
@@ -89,11 +89,21 @@ fn publish(srv: &Server, topology: Topology) -> bool {
     let state = &srv.nodes.cluster;
     let before = state.topology();
     state.publish(topology);
-    let loses = before.routes.serves_beyond(&state.topology().routes);
+    let after = state.topology();
+    let (had, has) = (slots_of_shard(&before), slots_of_shard(&after));
+    slot_stats::forget(srv, &had.without(&has));
+    slot_stats::forget(srv, &has.without(&had));
+    let loses = before.routes.serves_beyond(&after.routes);
     if loses {
         srv.broadcast(|| Message::Wait(WaitMessage::Rerouted));
     }
     loses
+}
+
+/// The slots of this node's shard.
+pub fn slots_of_shard(topology: &Topology) -> SlotSet {
+    let (map, me) = (&topology.map, topology.me);
+    map.slots_of(map.node(me).map_or(me, |node| node.primary()))
 }
 
 /// The error of a client blocked on a slot that is no longer served here.

@@ -12,6 +12,7 @@
 //! * [`asked`] - the slot of a request
 //! * [`known`] - the topology that a thread uses; [`errors`]
 //! * [`change`] - putting another topology into force
+//! * [`slot_stats`] - CPU time and traffic by slot
 //!
 //! See `docs/design/cluster-routes.md`.
 
@@ -20,6 +21,7 @@ pub mod change;
 pub mod errors;
 pub mod known;
 pub mod script;
+pub mod slot_stats;
 
 use crate::dispatch::core::Core;
 use crate::dispatch::request::{Request, Task};

@@ -131,6 +131,9 @@ fn queue(mut task: Task<'_>) -> Flow {
     let databases = task.core.srv.ks.databases();
     access::note_queued(task.session, task.cmd, task.request.args, databases);
     transaction::renew_shared(task.session);
+    if task.core.settings.log.counts_slots {
+        cluster::slot_stats::count_request(task.core, task.session, task.cmd, task.request);
+    }
     task.reply.simple("QUEUED");
     Ok(())
 }
@@ -150,6 +153,9 @@ fn reject(mut task: Task<'_>, e: Error) -> Flow {
     // Unknown subcommands are not counted.
     if task.cmd.subcommands.is_empty() || task.request.args.len() < 2 {
         task.core.stats().commands[task.cmd.number].rejected.add(1);
+    }
+    if task.core.settings.log.counts_slots {
+        cluster::slot_stats::count_request(task.core, task.session, task.cmd, task.request);
     }
     fail_transaction(task.session);
     cluster::end_asking(task.session);

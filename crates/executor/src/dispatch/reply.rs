@@ -1,6 +1,7 @@
 //! Fifth stage, after the shards were released: complete the reply, count and log the command, and free the objects
 //! that it removed.
 
+use crate::cluster::slot_stats;
 use crate::dispatch::core::Core;
 use crate::dispatch::outcome::{Flow, Outcome};
 use crate::dispatch::request::{Request, Task};
@@ -26,6 +27,9 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
         Outcome::Killed => {}
         Outcome::Ended(result) => {
             finish_one(core, session, cmd, request, reply, (mark, mark), &result);
+            if core.settings.log.counts_slots {
+                slot_stats::count_bytes(core, session, cmd, request, (reply, mark));
+            }
             if session.pushes.monitor && !cmd.spec.flags.has(Flags::SKIP_MONITOR.or(Flags::ADMIN)) {
                 crate::monitor::append_own_command(core.srv, session, request.args, reply);
             }
@@ -34,6 +38,9 @@ pub fn finish(task: Task<'_>, outcome: Outcome) -> Flow {
             transaction::discard(core.srv, session);
             transaction::renew_shared(session);
             count(core, cmd, false);
+            if core.settings.log.counts_slots {
+                slot_stats::count_exec(core, session, request, (reply, mark));
+            }
             let ns = core.srv.process.time.clock.delta_as_nanos(from, core.last_tick);
             core.stats().commands[cmd.number].ns.add(ns);
         }
@@ -109,6 +116,9 @@ pub fn count_waited(core: &Core, waiting: &Waiting, ns: u64, reply: &Reply, fail
     if settings.log.latency_tracking {
         stats.latency.get_or_init(|| new_histogram(core)).record(ns);
     }
+    if settings.log.counts_slots {
+        slot_stats::count_waited(core, waiting, ns, reply);
+    }
     // At least as many bytes as an argument's header and line end take on the wire.
     const HEAD: usize = 32;
     let bytes: usize = waiting.args.iter().map(|arg| arg.bytes().len() + HEAD).sum();
@@ -168,6 +178,9 @@ fn account(
     let settings = &core.settings;
     if settings.log.latency_tracking {
         stats.latency.get_or_init(|| new_histogram(core)).record(ns);
+    }
+    if settings.log.counts_slots {
+        slot_stats::count_time(core, cmd, request, ns);
     }
     if ns >= settings.log.notable_ns {
         note_slow(core, session, cmd, request, ns);

@@ -145,6 +145,7 @@ pub fn exec(mut task: Task<'_>, is_broken: bool, mut guard: Guard<'_>) -> Flow {
     let from = task.core.last_tick;
     task.session.watched = None;
     if is_broken {
+        task.session.slot = None;
         task.reply.null_array();
     } else {
         if !access::is_free(task.core, task.session) {

@@ -12,6 +12,7 @@ mod change;
 mod keys;
 mod scan;
 mod show;
+mod slot_stats;
 mod specs;
 
 use crate::commands::shape::answer_help;

@@ -1,6 +1,6 @@
 //! The specifications of CLUSTER's subcommands.
 
-use super::{asking, change, help, keys, keyslot, scan, show};
+use super::{asking, change, help, keys, keyslot, scan, show, slot_stats};
 use crate::commands::shape::{ANYTIME, container, holding, spec};
 use weft_command_spec::{
     Begin, Databases, Deprecated, Find, Flags, Group, KeySpec, NOT_A_KEY, Spec, Special,
@@ -486,11 +486,11 @@ static SUBCOMMANDS: [ServerCommand; 34] = [
                 -4,
                 ANYTIME,
                 "8.0.0",
-                "Returns the number of keys in the slots of this node.",
+                "Returns the keys, CPU time and traffic of the slots of this node.",
                 STATS,
             )
         },
-        keys::slot_stats,
+        slot_stats::slot_stats,
     ),
     sub(
         NOTHING,

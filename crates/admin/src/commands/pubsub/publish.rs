@@ -3,6 +3,7 @@
 use crate::commands::pubsub::{FLAGS, plan};
 use weft_command_spec::{CommandRole, Flags, NOT_A_KEY, keys};
 use weft_commands::CmdResult;
+use weft_executor::cluster::slot_stats;
 use weft_executor::dispatch::ServerCommand;
 use weft_executor::dispatch::core::ConnCx;
 use weft_executor::dispatch::core::Held;
@@ -42,7 +43,12 @@ fn publish(cx: &mut ConnCx<'_>, kind: Kind) -> CmdResult {
         publish_to_cluster(srv, kind, cx.args[1], cx.args[2], patience, &mut || {})
     };
     match told {
-        Ok(receivers) => cx.reply.int(receivers as i64),
+        Ok(receivers) => {
+            if kind == Kind::Shard && cx.core.settings.log.counts_slots {
+                slot_stats::count_message(cx.core, cx.args[1], cx.args[2], receivers);
+            }
+            cx.reply.int(receivers as i64);
+        }
         Err(MailboxFull(thread)) => cx.suspend = Some(Suspend::MailboxFull(thread)),
     }
     Ok(())
