@@ -41,7 +41,15 @@ pub fn info(srv: &Server) -> Option<String> {
     let topology = srv.nodes.cluster.current().0?;
     // CLUSTER INFO has no position in the stream.
     let (map, settings) = (&topology.map, topology.settings);
-    Some(View { map, me: topology.me, offset: 0, settings }.info())
+    let has_lapsed = has_lapsed(srv, &topology);
+    Some(View { map, me: topology.me, offset: 0, settings, has_lapsed }.info())
+}
+
+/// Whether this node is a primary with slots that may not acknowledge now.
+pub fn has_lapsed(srv: &Server, topology: &Topology) -> bool {
+    topology.routes.is_primary()
+        && !srv.nodes.cluster.authority.lasts(srv.mono_ms())
+        && !topology.map.slots_of(topology.me).is_empty()
 }
 
 /// Reads the map, or makes one of this node alone. Must come before there are clients, and in the directory `dir`.

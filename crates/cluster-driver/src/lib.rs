@@ -130,6 +130,14 @@ impl Driver {
         thread::start(self)
     }
 
+    /// The last step of a shutdown: no thread serves clients any more, and the files are complete. Gives the lease up, so that
+    /// another node, or the next process of this one, needn't wait for its end.
+    pub fn end(&self) {
+        self.srv.acknowledge_until(0);
+        let lease = self.machine().node().lease();
+        self.store.end(lease);
+    }
+
     /// Waits until this node shows the map of the store, but not longer than `limit`: etcd may be away.
     pub fn wait_until_ready(&self, limit: Duration) {
         let is_ready = self.is_ready.lock().unwrap_or_else(|p| p.into_inner());
@@ -167,7 +175,7 @@ impl Driver {
     /// Passes an event to the machine. Its actions are executed soon.
     pub fn pass<T>(&self, event: impl FnOnce(&mut machine::Event<'_>) -> T) -> T {
         let mut machine = self.machine();
-        let result = machine.pass(self.now(), event);
+        let result = machine.pass(self.now(), self.srv.is_leaving(), event);
         let is_due = machine.has_actions();
         drop(machine);
         if is_due {

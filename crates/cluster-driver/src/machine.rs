@@ -35,9 +35,15 @@ impl Machine {
         Machine { node, actions: out.into(), out: Vec::new(), requests: 0 }
     }
 
-    /// Passes an event; its actions wait.
-    pub fn pass<T>(&mut self, now: Ms, event: impl FnOnce(&mut Event<'_>) -> T) -> T {
+    /// Passes an event; its actions wait. `is_leaving`: this process is about to end.
+    pub fn pass<T>(
+        &mut self,
+        now: Ms,
+        is_leaving: bool,
+        event: impl FnOnce(&mut Event<'_>) -> T,
+    ) -> T {
         let Machine { node, actions, out, requests } = self;
+        node.set_leaving(is_leaving);
         let result = event(&mut Event { now, node, out, requests });
         actions.extend(out.drain(..));
         result

@@ -20,6 +20,11 @@ pub struct Status {
 }
 
 impl Driver {
+    /// Whether this node has lost its lease since the store doesn't answer.
+    pub fn is_cut_off(&self) -> bool {
+        self.store.is_failing() && self.machine().node().lease_until() <= self.now()
+    }
+
     pub fn status(&self) -> Status {
         let now = self.now();
         let end = hub(self.srv).published.offset.load(std::sync::atomic::Ordering::SeqCst);

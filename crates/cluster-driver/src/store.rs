@@ -8,6 +8,7 @@
 
 use crate::{Shared, settings, spawn};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ pub struct Store {
     /// Ends the watch that is open.
     watch: Mutex<Option<Canceller>>,
     health: Mutex<Health>,
+    /// This process ends: it calls the store no more.
+    has_ended: AtomicBool,
 }
 
 /// The operations that a thread is to execute.
@@ -82,6 +85,7 @@ impl Store {
             queues: [queue(), queue(), queue()],
             watch: Mutex::default(),
             health: Mutex::default(),
+            has_ended: AtomicBool::new(false),
         })
     }
 
@@ -106,8 +110,23 @@ impl Store {
         Ok(())
     }
 
+    /// Calls the store no more, except to give this lease up. Waits for its answer, but not long.
+    pub fn end(&self, lease: Option<LeaseId>) {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        self.has_ended.store(true, Ordering::SeqCst);
+        let Some(lease) = lease else { return };
+        match self.etcd.revoke(store::LeaseId(lease.0 as u64), PATIENCE) {
+            Ok(()) => log_notice!("Cluster: this node has given its lease up"),
+            Err(e) => log_warning!("Cluster: this node can't give its lease up: {e}"),
+        }
+    }
+
     /// Leaves an operation to its thread.
     pub fn request(&self, op: OpId, operation: Operation) {
+        // Otherwise the node would ask for another lease.
+        if self.has_ended.load(Ordering::SeqCst) {
+            return;
+        }
         let queue = match operation {
             Operation::Grant { .. } | Operation::KeepAlive { .. } | Operation::Probe => LEASE,
             Operation::Snapshot | Operation::Transact(_) => STORE,

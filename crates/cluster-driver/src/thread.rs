@@ -45,7 +45,8 @@ impl Thread {
         if self.ticked.elapsed() >= TICK {
             self.ticked = Instant::now();
             // Replication reports its offset itself: a value read here could be older than its report.
-            machine.pass(self.driver.now(), |event| event.tick());
+            let is_leaving = self.driver.srv.is_leaving();
+            machine.pass(self.driver.now(), is_leaving, |event| event.tick());
         }
         machine.take()
     }

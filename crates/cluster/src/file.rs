@@ -31,7 +31,7 @@ impl fmt::Display for FileError {
 
 /// The text for a map whose node `me` is this server.
 pub fn write(map: &Map, me: NodeId) -> String {
-    let view = View { map, me, offset: 0, settings: Settings::default() };
+    let view = View { map, me, offset: 0, settings: Settings::default(), has_lapsed: false };
     let (current, vote) = (map.current_epoch, map.last_vote_epoch);
     format!("{}vars currentEpoch {current} lastVoteEpoch {vote}\n", view.file())
 }

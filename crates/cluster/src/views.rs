@@ -15,6 +15,8 @@ pub struct View<'a> {
     /// This node's position in the stream of its primary, or in its own.
     pub offset: i64,
     pub settings: Settings,
+    /// This node is a primary that may not acknowledge now, so that requests on its slots fail.
+    pub has_lapsed: bool,
 }
 
 /// A part of CLUSTER SLOTS: the primary of a range, then the replicas that clients may use.
@@ -192,8 +194,8 @@ impl<'a> View<'a> {
             by_health[node.health as usize] += slots;
         }
         let state = match map.state(&self.settings) {
-            State::Ok => "ok",
-            State::Fail => "fail",
+            State::Ok if !self.has_lapsed => "ok",
+            State::Ok | State::Fail => "fail",
         };
         let myself = map.node(self.me).expect("the map has this node");
         let failed = |health| nodes_with(map, health, false);

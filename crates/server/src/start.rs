@@ -267,6 +267,9 @@ fn serve(
     // Writes the rest of the log: the files record its end.
     hub(srv).end(srv);
     aof(srv).finish();
+    if let Some(driver) = weft_cluster_driver::driver(srv) {
+        driver.end();
+    }
     Ok(srv.process.ending.exit_code.load(Ordering::SeqCst) as i32)
 }
 

@@ -42,6 +42,7 @@ pub mod command_table;
 pub mod commandlog;
 pub mod configuration;
 pub mod conn;
+pub mod counter;
 pub mod crowd;
 pub mod defrag_state;
 pub mod feed;

@@ -361,6 +361,11 @@ impl Server {
         self.process.ending.stop.load(Ordering::SeqCst)
     }
 
+    /// Whether the process stops, or a shutdown is being prepared.
+    pub fn is_leaving(&self) -> bool {
+        self.is_stopping() || self.process.ending.attempts.has_begun()
+    }
+
     /// Warns that a client speaks HTTP, as a browser does when a malicious page sends it here. Logs at most
     /// once a minute.
     #[cold]

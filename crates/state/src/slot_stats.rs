@@ -3,11 +3,11 @@
 //! As in [`crate::stats`], each thread writes its own counters. A reset remembers the sums to subtract. If a thread is in the
 //! middle of a command then, the result is off by that command.
 
-use crate::stats::{Counter, ThreadStats};
+use crate::counter::Counter;
 use std::sync::{Mutex, OnceLock};
 use weft_base::limits::SLOTS;
 
-/// What one thread has counted for one slot.
+/// The counters of one slot on one thread.
 #[derive(Debug, Default)]
 struct SlotCounters {
     cpu_ns: Counter,
@@ -38,7 +38,7 @@ impl ThreadSlots {
     }
 }
 
-/// What was counted for one slot.
+/// The counts of one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotTotals {
     /// Nanoseconds in which threads executed commands.
@@ -54,8 +54,8 @@ pub struct SlotTotals {
 pub struct SlotBases(Mutex<Vec<SlotTotals>>);
 
 impl SlotBases {
-    /// What all threads have counted since the last reset, by slot. O(threads * slots).
-    pub fn totals<'a>(&self, threads: impl Iterator<Item = &'a ThreadStats>) -> Vec<SlotTotals> {
+    /// The counts of all threads since the last reset, by slot. O(threads * slots).
+    pub fn totals<'a>(&self, threads: impl Iterator<Item = &'a ThreadSlots>) -> Vec<SlotTotals> {
         let mut totals = sums(threads);
         for (total, base) in totals.iter_mut().zip(&*self.lock()) {
             total.cpu_ns = total.cpu_ns.saturating_sub(base.cpu_ns);
@@ -68,10 +68,10 @@ impl SlotBases {
     /// Makes these slots count from zero. O(threads * slots), if any thread has counted something.
     pub fn reset<'a>(
         &self,
-        threads: impl Iterator<Item = &'a ThreadStats> + Clone,
+        threads: impl Iterator<Item = &'a ThreadSlots> + Clone,
         slots: impl Iterator<Item = u16>,
     ) {
-        if !threads.clone().any(|thread| thread.slots.is_used()) {
+        if !threads.clone().any(|thread| thread.is_used()) {
             return;
         }
         let now = sums(threads);
@@ -87,9 +87,9 @@ impl SlotBases {
     }
 }
 
-fn sums<'a>(threads: impl Iterator<Item = &'a ThreadStats>) -> Vec<SlotTotals> {
+fn sums<'a>(threads: impl Iterator<Item = &'a ThreadSlots>) -> Vec<SlotTotals> {
     let mut sums = vec![SlotTotals::default(); SLOTS];
-    for counters in threads.filter_map(|thread| thread.slots.0.get()) {
+    for counters in threads.filter_map(|thread| thread.0.get()) {
         for (sum, counters) in sums.iter_mut().zip(counters) {
             sum.cpu_ns += counters.cpu_ns.get();
             sum.bytes_in += counters.bytes_in.get();
@@ -105,19 +105,19 @@ mod tests {
 
     #[test]
     fn a_reset_concerns_its_slots_only() {
-        let threads = [ThreadStats::new(0), ThreadStats::new(0)];
+        let threads = [ThreadSlots::default(), ThreadSlots::default()];
         let bases = SlotBases::default();
         let more = SlotTotals { cpu_ns: 5, bytes_in: 7, bytes_out: 9 };
         bases.reset(threads.iter(), [1].into_iter());
-        threads[0].slots.add(1, more);
-        threads[1].slots.add(1, more);
-        threads[1].slots.add(16383, more);
+        threads[0].add(1, more);
+        threads[1].add(1, more);
+        threads[1].add(16383, more);
         let totals = bases.totals(threads.iter());
         assert_eq!(totals[1], SlotTotals { cpu_ns: 10, bytes_in: 14, bytes_out: 18 });
         assert_eq!(totals[16383], more);
         assert_eq!(totals[0], SlotTotals::default());
         bases.reset(threads.iter(), [1].into_iter());
-        threads[0].slots.add(1, more);
+        threads[0].add(1, more);
         let totals = bases.totals(threads.iter());
         assert_eq!((totals[1], totals[16383]), (more, more));
     }

@@ -1,6 +1,8 @@
 //! Requests to shut the server down, and the progress of the shutdown.
 
 use crate::waiting::Waiting;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// How to shut down.
@@ -27,7 +29,37 @@ pub enum Phase {
 
 /// Requests to shut down, and the present attempt: see `weft_admin::stopping`.
 #[derive(Debug, Default)]
-pub struct Stopping(Mutex<State>);
+pub struct Stopping {
+    state: Mutex<State>,
+    is_under_way: AtomicBool,
+}
+
+/// The locked state.
+pub struct Locked<'a> {
+    state: MutexGuard<'a, State>,
+    is_under_way: &'a AtomicBool,
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        let is_under_way = self.state.attempt.is_some() || self.state.requested.is_some();
+        self.is_under_way.store(is_under_way, Ordering::SeqCst);
+    }
+}
 
 /// The request of a signal, and the present attempt.
 #[derive(Debug, Default)]
@@ -54,13 +86,19 @@ pub struct Attempt {
 
 impl Stopping {
     /// Locked while an attempt begins, progresses or ends.
-    pub fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(|p| p.into_inner())
+    pub fn state(&self) -> Locked<'_> {
+        let state = self.state.lock().unwrap_or_else(|p| p.into_inner());
+        Locked { state, is_under_way: &self.is_under_way }
     }
 
     /// Whether a shutdown is being prepared.
     pub fn is_under_way(&self) -> bool {
         self.state().attempt.is_some()
+    }
+
+    /// As [`Stopping::is_under_way`], or requested by a signal. Takes no lock.
+    pub fn has_begun(&self) -> bool {
+        self.is_under_way.load(Ordering::SeqCst)
     }
 
     /// Whether clients wait for this attempt, of which none drops the data.

@@ -25,7 +25,7 @@ fn weft() -> (Server, Client) {
     (server, client)
 }
 
-/// What is counted for the slot: CPU time, bytes in and bytes out.
+/// The counts of the slot: CPU time, bytes in and bytes out.
 fn counted(client: &mut Client) -> [i64; 3] {
     let stats = client.cmd(&["CLUSTER", "SLOT-STATS", "SLOTSRANGE", SLOT, SLOT]);
     let fields = &stats.items()[0].items()[1];

@@ -206,3 +206,34 @@ fn primary_stopped_in_an_outage_is_fenced() {
     assert!(!cluster.view(primary).myself().is_primary());
     expect_all_kept(load);
 }
+
+/// Commands that change the map are refused once a node has lost its lease. They don't wait for etcd to be executed when their
+/// clients have given up.
+#[test]
+fn commands_in_an_outage_change_nothing() {
+    let settings = Settings { timeout_ms: LEASE.as_millis() as u64, ..Settings::of(6) };
+    let Some(mut cluster) = Cluster::formed(Kind::Weft, 3, settings) else { return };
+    cluster.settle_replicas();
+    let before = shape(&cluster);
+    let (primary, replica) = primary_and_replica(&cluster);
+    Outage::Killed.begin(&mut cluster);
+    let state = |node: usize| cluster.client(node).cmd(&["CLUSTER", "INFO"]).text();
+    cluster.wait_until("the primary is down", || state(primary).contains("cluster_state:fail"));
+    for (node, command) in [
+        (replica, &["FAILOVER"][..]),
+        (replica, &["FAILOVER", "FORCE"]),
+        (replica, &["FAILOVER", "TAKEOVER"]),
+        (primary, &["DELSLOTS", "100"]),
+        (primary, &["FLUSHSLOTS"]),
+    ] {
+        let mut client = cluster.client(node);
+        let words = [&["CLUSTER"][..], command].concat();
+        cluster.wait_until("the node has lost its lease", || {
+            client.cmd(&["INFO", "cluster"]).text().contains("weft_lease_ms:0\r\n")
+        });
+        let error = client.cmd(&words).error().expect("it is refused");
+        assert!(error.contains("store of the cluster doesn't answer"), "{words:?}: {error}");
+    }
+    Outage::Killed.end(&mut cluster);
+    assert_eq!(shape(&cluster), before);
+}

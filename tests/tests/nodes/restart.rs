@@ -2,6 +2,7 @@
 
 use crate::load::Load;
 use crate::on_each;
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weft_testkit::cluster::{Cluster, Kind, Settings};
@@ -34,6 +35,9 @@ fn everything_returns_after_a_restart(kind: Kind) {
         for i in (1..order.len()).rev() {
             order.swap(i, rng.below(i + 1));
         }
+        if is_orderly {
+            order.iter().for_each(|&i| cluster.nodes[i].signal(Signal::TERM));
+        }
         for &i in &order {
             match is_orderly {
                 true => cluster.nodes[i].terminate(),
@@ -55,6 +59,32 @@ fn everything_returns_after_a_restart(kind: Kind) {
         assert!(outcome.lost.is_empty() && outcome.errors.is_empty(), "{outcome:?}");
         assert_eq!(map(&cluster), before, "round {round}, orderly: {is_orderly}");
     }
+}
+
+/// A node that shuts down gives its lease up: neither another node nor its next process waits for the end of the lease.
+#[test]
+fn leases_of_nodes_that_shut_down_delay_nothing() {
+    // Longer than any wait of this test.
+    let settings = Settings { timeout_ms: 300_000, ..Settings::of(6) };
+    let Some(mut cluster) = Cluster::formed(Kind::Weft, 3, settings) else { return };
+    cluster.settle_replicas();
+    let before = map(&cluster);
+    cluster.nodes[0].terminate();
+    let port = cluster.nodes[0].port();
+    cluster.wait_until("the others see that it has no lease", || {
+        cluster.view(1).by_port(port).is_some_and(|line| line.is_failing())
+    });
+    for node in &mut cluster.nodes[1..] {
+        node.terminate();
+    }
+    for node in &mut cluster.nodes {
+        node.spawn();
+    }
+    for node in &mut cluster.nodes {
+        node.wait_until_up();
+    }
+    cluster.settle();
+    assert_eq!(map(&cluster), before);
 }
 
 /// A machine that loses power takes etcd along. Everything starts again in any order: nodes that start before etcd wait for it.

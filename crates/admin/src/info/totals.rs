@@ -88,7 +88,8 @@ pub fn reset(srv: &Server, own: &ThreadStats) {
         latency: (0..srv.table.all().len()).map(|n| latency_since_start(srv, n)).collect(),
     };
     *srv.statistics.info.base() = base;
-    srv.statistics.slots.reset(srv.all_stats(), 0..SLOTS as u16);
+    let slots = srv.all_stats().map(|thread| &thread.slots);
+    srv.statistics.slots.reset(slots, 0..SLOTS as u16);
     srv.statistics.info.rates().clear();
     srv.process.background.bio.reset_stats();
     srv.statistics.errors().clear();

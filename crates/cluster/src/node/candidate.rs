@@ -37,7 +37,7 @@ impl Node {
     fn claimed(&self, now: Ms) -> Option<(ShardId, &Shard)> {
         let state = self.state.as_ref()?;
         let whole = self.data.whole || planted::is(Fault::LoadingPromoted);
-        if !whole || !self.has_lease(now) {
+        if !whole || self.is_leaving || !self.has_lease(now) {
             return None;
         }
         let (id, shard) = state.shard_of(self.me.node)?;
@@ -45,7 +45,7 @@ impl Node {
             Role::Follows { primary, .. } => {
                 !state.is_alive(primary) && self.may_succeed(now, shard)
             }
-            Role::Restarted { .. } => self.may_lead_again(now, shard),
+            Role::Restarted { .. } => self.may_lead_again(now, state, shard),
             Role::None | Role::Leads { .. } => false,
         };
         claims.then_some((id, shard))
@@ -78,13 +78,13 @@ impl Node {
     }
 
     /// The data of a process that has restarted may lack confirmed writes. A listed replica is
-    /// better.
-    fn may_lead_again(&self, now: Ms, shard: &Shard) -> bool {
+    /// better, unless its node has restarted, too.
+    fn may_lead_again(&self, now: Ms, state: &State, shard: &Shard) -> bool {
         let waited = self
             .candidate
             .waits_since
             .is_some_and(|since| now >= since + 2 * self.settings.timeout);
-        let is_alone = shard.value.list.is_empty();
+        let is_alone = shard.value.list.iter().all(|member| state.has_restarted(*member));
         let led = Led { incarnation: shard.value.primary.incarnation, epoch: shard.epoch };
         let is_complete = shard.value.quorum == 0
             || self.data.durable == Some(led)

@@ -145,6 +145,8 @@ pub struct Node {
     moving: BTreeMap<layout::HandoverId, Moving>,
     copies: Copies,
     candidate: Candidate,
+    /// This process is about to end.
+    is_leaving: bool,
     promises: Promises,
     orphans: migration::Orphans,
     /// When this node last looked for keys to remove.
@@ -181,6 +183,7 @@ impl Node {
             moving: BTreeMap::new(),
             copies: Copies::default(),
             candidate: Candidate::default(),
+            is_leaving: false,
             promises: Promises::default(),
             orphans: migration::Orphans::default(),
             cleaned: now,
@@ -199,6 +202,11 @@ impl Node {
     /// The length of a lease.
     pub fn timeout(&self) -> Ms {
         self.settings.timeout
+    }
+
+    /// The lease of this node.
+    pub fn lease(&self) -> Option<LeaseId> {
+        self.lease.id()
     }
 
     /// Until when this node's lease is certainly valid; 0: it has none.
@@ -241,6 +249,11 @@ impl Node {
     pub fn set(&mut self, now: Ms, settings: Settings, out: &mut Vec<Action>) {
         self.settings = Settings { timeout: self.settings.timeout, ..settings };
         self.settle(now, out);
+    }
+
+    /// Whether this process is about to end, from the next event on: it takes no role.
+    pub fn set_leaving(&mut self, is_leaving: bool) {
+        self.is_leaving = is_leaving;
     }
 
     /// Advances the time. The driver calls it about ten times a second.

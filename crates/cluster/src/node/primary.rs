@@ -54,12 +54,12 @@ impl Node {
         }
     }
 
-    /// The replicas of this node's shard that may be promoted.
+    /// The replicas of this node's shard that may be promoted. A process that was on the list when it ended is none.
     pub fn listed(&self) -> Vec<NodeId> {
-        let shard = self.state.as_ref().and_then(|state| state.shard_of(self.me.node));
-        shard.map_or_else(Vec::new, |(_, shard)| {
-            shard.value.list.iter().map(|member| member.node).collect()
-        })
+        let Some(state) = &self.state else { return Vec::new() };
+        let Some((_, shard)) = state.shard_of(self.me.node) else { return Vec::new() };
+        let list = shard.value.list.iter().filter(|member| !state.has_restarted(**member));
+        list.map(|member| member.node).collect()
     }
 
     /// With a quorum, as a primary: the end of the confirmed writes.

@@ -230,4 +230,9 @@ impl State {
             .get(&member.node)
             .is_some_and(|(lease, _)| lease.incarnation == member.incarnation)
     }
+
+    /// Whether another process of its node has a lease.
+    pub fn has_restarted(&self, member: Member) -> bool {
+        self.leases.contains_key(&member.node) && !self.is_alive(member)
+    }
 }

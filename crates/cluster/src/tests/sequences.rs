@@ -82,7 +82,13 @@ fn check(before: &Map, after: &Map, verb: Verb) {
             let asker = Asker { writes: true, ..Asker::default() };
             assert!(!routes.serves(slot) || routes.verdict(slot, asker) == Verdict::Here);
         }
-        let view = View { map: after, me: me.id, offset: 0, settings: Settings::default() };
+        let view = View {
+            map: after,
+            me: me.id,
+            offset: 0,
+            settings: Settings::default(),
+            has_lapsed: false,
+        };
         let shown: usize = view.slots().iter().map(|owned| owned.range.slots().count()).sum();
         assert_eq!(shown, owned);
     }

@@ -5,7 +5,7 @@ use crate::settings::{Preferred, Settings, Via};
 use crate::views::View;
 
 fn view(map: &Map, settings: Settings) -> View<'_> {
-    View { map, me: id(1), offset: 0, settings }
+    View { map, me: id(1), offset: 0, settings, has_lapsed: false }
 }
 
 #[test]

@@ -79,7 +79,8 @@ pub fn count_message(core: &Core, channel: &[u8], message: &[u8], receivers: usi
 /// Makes slots that this node has gained or lost count from zero.
 pub fn forget(srv: &Server, slots: &SlotSet) {
     if !slots.is_empty() {
-        srv.statistics.slots.reset(srv.all_stats(), slots.iter());
+        let threads = srv.all_stats().map(|thread| &thread.slots);
+        srv.statistics.slots.reset(threads, slots.iter());
     }
 }
 

@@ -186,7 +186,7 @@ impl Node {
     }
 
     #[track_caller]
-    fn signal(&self, signal: Signal) {
+    pub fn signal(&self, signal: Signal) {
         let child = self.child.as_ref().expect("the node runs");
         let pid = Pid::from_raw(child.id().cast_signed()).expect("a process id");
         kill_process(pid, signal).expect("the process exists");

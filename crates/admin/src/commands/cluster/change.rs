@@ -25,6 +25,9 @@ use weft_state::waiting::Waiting;
 const NOT_READY: Error =
     Error::new("ERR This node has not joined its cluster: the store has not answered yet");
 
+const NO_STORE: Error =
+    Error::new("ERR The store of the cluster doesn't answer: nothing was changed");
+
 const IN_TRANSACTION: Error =
     Error::new("ERR A cluster with a store can't be changed inside a transaction");
 
@@ -54,6 +57,10 @@ fn request(cx: &mut ConnCx<'_>, driver: &'static Driver, verb: Verb) -> CmdResul
         return Ok(());
     }
     keep_own(&topology, &mut plan.requests);
+    // It would be executed when its client has given up.
+    if driver.is_cut_off() {
+        return Err(NO_STORE);
+    }
     let waiting = block(cx)?;
     match plan.meet {
         Some(address) => driver.meet(address, waiting),

@@ -16,7 +16,9 @@ use weft_state::cluster::Topology;
 fn view<'a>(cx: &ConnCx<'_>, topology: &'a Topology) -> View<'a> {
     let offset = hub(cx.srv()).up_to_date(cx.srv()).node.stream().history().offset;
     let offset = i64::try_from(offset).unwrap_or(i64::MAX);
-    View { map: &topology.map, me: topology.me, offset, settings: topology.settings }
+    let has_lapsed = crate::cluster::has_lapsed(cx.srv(), topology);
+    let (map, settings) = (&topology.map, topology.settings);
+    View { map, me: topology.me, offset, settings, has_lapsed }
 }
 
 fn reply_text(cx: &mut ConnCx<'_>, text: &str) {

@@ -15,7 +15,7 @@ const LIMIT: Error =
     Error::new("ERR Limit has to lie in between 1 and 16384 (maximum number of slots).");
 const TWICE: Error = Error::new("ERR Multiple filters of the same type are disallowed.");
 
-/// The number of keys, and with `cluster-slot-stats-enabled` what was counted since the slot came or CONFIG RESETSTAT.
+/// The number of keys, and with `cluster-slot-stats-enabled` the counts since the slot came or CONFIG RESETSTAT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Metric {
     Keys,
@@ -50,7 +50,7 @@ impl Values {
         let srv = cx.srv();
         Values {
             keys: count_keys(&srv.ks),
-            totals: srv.statistics.slots.totals(srv.all_stats()),
+            totals: srv.statistics.slots.totals(srv.all_stats().map(|thread| &thread.slots)),
             shown: shown(cx),
         }
     }

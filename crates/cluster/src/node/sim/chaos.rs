@@ -269,7 +269,19 @@ impl World {
         self.deferred.remove(&pid);
         let rest = if self.chance(50) { 20 } else { 3 * T };
         let rest = self.below(rest);
+        // As after a shutdown.
+        if rest.is_multiple_of(8) {
+            self.give_lease_up(pid);
+        }
         self.later(rest, Event::Restart(host));
+    }
+
+    fn give_lease_up(&mut self, pid: Pid) {
+        let lease = self.processes[pid].node.lease();
+        if !self.store_down && lease.is_some_and(|lease| self.store.revoke(lease)) {
+            self.tally.count(Count::GivenUp);
+            self.store_changed();
+        }
     }
 
     /// Kills the replicas of the second shard for so long that another shard's replica comes.
@@ -375,7 +387,7 @@ impl World {
         let mode = match self.below(6) {
             0 | 1 => FailoverMode::Force,
             2 if may_take && self.chance(20) => {
-                self.takeovers.insert(host, self.now + 6 * T);
+                self.takeovers.insert(pid, self.now + 6 * T);
                 FailoverMode::Takeover
             }
             _ => FailoverMode::Plain,

@@ -36,17 +36,16 @@ impl World {
     pub fn check_data(&mut self, pid: Pid) {
         let process = &self.processes[pid];
         let Duty::Lead { shard, epoch } = process.duty else { return };
-        let host = process.host;
         // A stopped process may see its promotion after its successor's. It doesn't serve.
         let is_named = self.store.truth.shards.get(&shard).is_some_and(|now| now.epoch == epoch);
         if self.plan.settings.quorum == 0 || !is_named {
             return;
         }
         let acked = self.acked.entry(shard).or_default();
-        if self.takeovers.get(&host).is_some_and(|until| self.now < *until) {
+        if self.takeovers.get(&pid).is_some_and(|until| self.now < *until) {
             // The operator has accepted the loss.
             acked.retain(|(offset, write)| process.log.has(*offset, *write));
-            self.takeovers.remove(&host);
+            self.takeovers.remove(&pid);
             self.tally.count(Count::Takeovers);
         }
         let acked = &self.acked[&shard];
@@ -223,8 +222,7 @@ impl World {
                 .filter(|pid| self.processes[*pid].node.data.whole)
                 .max_by_key(|pid| self.processes[*pid].log.len());
             if let (false, Some(pid)) = (is_left, best) {
-                let host = self.processes[pid].host;
-                self.takeovers.insert(host, self.now + 6 * T);
+                self.takeovers.insert(pid, self.now + 6 * T);
                 self.request(pid, NodeRequest::Failover(FailoverMode::Takeover));
             }
         }

@@ -48,18 +48,22 @@ impl Store {
             self.leases.iter().filter(|(_, (end, _))| *end <= now).map(|(id, _)| *id).collect();
         let before = self.revision;
         for lease in ended {
-            self.leases.remove(&lease);
-            let keys: Vec<String> = self
-                .entries
-                .values()
-                .filter(|entry| entry.lease == Some(lease))
-                .map(|entry| entry.key.clone())
-                .collect();
-            if !keys.is_empty() {
-                self.commit(keys.into_iter().map(|key| Change::Deleted { key }).collect());
-            }
+            self.revoke(lease);
         }
         self.revision > before
+    }
+
+    /// Ends a lease and deletes its keys. Returns whether there were any.
+    pub fn revoke(&mut self, lease: LeaseId) -> bool {
+        self.leases.remove(&lease);
+        let has_lease = |entry: &&Entry| entry.lease == Some(lease);
+        let keys: Vec<String> =
+            self.entries.values().filter(has_lease).map(|entry| entry.key.clone()).collect();
+        let has_keys = !keys.is_empty();
+        if has_keys {
+            self.commit(keys.into_iter().map(|key| Change::Deleted { key }).collect());
+        }
+        has_keys
     }
 
     pub fn transact(&mut self, transaction: &Transaction) -> Outcome {

@@ -15,6 +15,7 @@ pub(super) enum Count {
     Compaction,
     WatchLost,
     Kill,
+    GivenUp,
     Stop,
     StopBeyondLease,
     /// A second process of a node is started, as an operator may who takes the first one for dead.

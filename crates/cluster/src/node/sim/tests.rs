@@ -33,6 +33,7 @@ fn no_two_nodes_acknowledge_and_clusters_converge() {
         ("moves of keys", 3 * tally.of(Count::Copied)),
         ("marks", tally.of(Count::Marked)),
         ("kills", tally.of(Count::Kill)),
+        ("leases given up", 2 * tally.of(Count::GivenUp)),
         ("stops", tally.of(Count::Stop) + tally.of(Count::StopBeyondLease)),
         ("nodes that run twice", tally.of(Count::RunsTwice)),
         ("unknown outcomes", tally.of(Count::Unknown)),
@@ -94,7 +95,7 @@ const FREQUENT: [Fault; 10] = [
     Fault::LeaseKeyReplaced,
     Fault::UnlistedPromoted,
     Fault::DrainNotAwaited,
-    Fault::CopyWhileYielding,
+    Fault::RestartForgotten,
     Fault::ServesWhileYielding,
 ];
 
@@ -163,8 +164,8 @@ fn first_of(fault: Fault) -> u64 {
         Fault::LeaseNotCompared => 970,
         Fault::LoadingPromoted => 530,
         Fault::CandidateFollows => 450,
-        Fault::ListedBehind => 165,
-        Fault::CopyWhileYielding => 228,
+        Fault::ListedBehind => 2510,
+        Fault::CopyWhileYielding => 910,
         Fault::DurableForgotten => 1760,
         Fault::InheritedNotConfirmed => 1130,
         Fault::SettledByAnswer => 620,

@@ -153,8 +153,8 @@ pub(super) struct World {
     pub acked: BTreeMap<ShardId, Vec<(u64, u64)>>,
     /// Writes that were reported as discarded, or died with a process.
     pub reported: BTreeSet<u64>,
-    /// Hosts whose takeover an operator has ordered, and until when it may happen.
-    pub takeovers: BTreeMap<usize, Ms>,
+    /// Processes whose takeover an operator has ordered, and until when it may happen.
+    pub takeovers: BTreeMap<Pid, Ms>,
     /// The epoch and the primary of each shard.
     pub epochs: BTreeMap<ShardId, (Revision, Member)>,
     /// The shard of each node, at the last commit.
