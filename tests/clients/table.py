@@ -4,6 +4,7 @@
 usage: table.py [NAME...]    runs these rows, or all; needs CLIENTS_BIN, and both servers (see below)
        table.py --docs       writes docs/clients.md from results.json
        table.py --check      fails if docs/clients.md isn't the one of results.json
+       table.py --test KIND  runs the rows of a kind whose programs are installed on Weft, and writes nothing
 
 WEFT_SERVER and VALKEY_SERVER are the servers; by default target/release/weft-server, and valkey-server in PEERS_BIN or
 PATH. Each row gets new servers. A program gets the words of its row's `args`, in which {port} is a server, {tls} its
@@ -191,6 +192,23 @@ def run_rows(names):
     return failed
 
 
+def test_rows(kind):
+    """Returns how many failed. Says which programs are missing."""
+    folder = pathlib.Path(os.environ["CLIENTS_BIN"])
+    failed = 0
+    for row in rows():
+        if row["kind"] != kind or row.get("absent"):
+            continue
+        command = folder / row["program"]
+        if not command.is_file():
+            print(f"missing: {row['name']}")
+            continue
+        _, error = run(row, programs()["weft"], str(command))
+        print(f"{row['name']}: {error or 'passed'}", flush=True)
+        failed += error is not None
+    return failed
+
+
 def cell(text):
     return text.replace("|", "\\|").replace("\n", " ")
 
@@ -229,6 +247,8 @@ def page():
 def main():
     if sys.argv[1:] == ["--check"]:
         return 0 if DOCS.read_text() == page() else f"{DOCS} is out of date: run {__file__} --docs"
+    if sys.argv[1:2] == ["--test"]:
+        return 1 if test_rows(sys.argv[2]) else 0
     failed = 0 if sys.argv[1:] == ["--docs"] else run_rows(sys.argv[1:])
     DOCS.write_text(page())
     return 1 if failed else 0
