@@ -4,11 +4,12 @@
 usage: table.py [NAME...]    runs these rows, or all; needs CLIENTS_BIN, and both servers (see below)
        table.py --docs       writes docs/clients.md from results.json
        table.py --check      fails if docs/clients.md isn't the one of results.json
+       table.py --test KIND  runs the rows of a kind whose programs are installed on Weft, and writes nothing
 
 WEFT_SERVER and VALKEY_SERVER are the servers; by default target/release/weft-server, and valkey-server in PEERS_BIN or
 PATH. Each row gets new servers. A program gets the words of its row's `args`, in which {port} is a server, {tls} its
-port for TLS, {ca} the file of the authority, {cluster} a node that is a cluster of its own. It prints `done` at the
-end; lines before that are parts that have passed.
+port for TLS, {ca} the file of the authority, {cluster} a node that is a cluster of its own, {reference} a Valkey to compare
+with, {folder} a temporary folder. It prints `done` at the end; lines before that are parts that have passed.
 """
 import contextlib
 import datetime
@@ -38,10 +39,12 @@ def rows():
 
 
 def version(row):
-    """The version that a lock file pins."""
+    """The version that a lock file pins, or that a tool of the peers prints."""
     kind, name = row["version"].split(" ")[0], row["version"].split(" ")[-1]
     if kind == "text":
         return row["version"].removeprefix("text ")
+    if kind == "peer":
+        return subprocess.run([peer(name), "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     path = HERE / row["version"].split(" ")[1]
     if kind == "npm":
         return json.loads(path.read_text())["packages"][f"node_modules/{name}"]["version"]
@@ -128,6 +131,9 @@ def run(row, program, command):
             while ask(port, "GET", "key") != "$-1":
                 time.sleep(0.02)
             values["cluster"] = str(port)
+        if "{reference}" in row["args"]:
+            config = ["--enable-debug-command", "yes"]
+            values["reference"] = str(stack.enter_context(server(programs()["valkey"], folder, *config)))
         words = [word.format(**values) for word in row["args"]]
         try:
             ended = subprocess.run([command, *words], capture_output=True, text=True, timeout=TIME_LIMIT, errors="replace",
@@ -142,10 +148,13 @@ def run(row, program, command):
         return lines, (said[-1] if said else f"ended with {ended.returncode}")[:200]
 
 
+def peer(name):
+    return shutil.which(name, path=os.environ.get("PEERS_BIN", "") + os.pathsep + os.environ["PATH"])
+
+
 def programs():
     weft = os.environ.get("WEFT_SERVER") or ROOT / "target/release/weft-server"
-    path = os.environ.get("PEERS_BIN", "") + os.pathsep + os.environ["PATH"]
-    valkey = os.environ.get("VALKEY_SERVER") or shutil.which("valkey-server", path=path)
+    valkey = os.environ.get("VALKEY_SERVER") or peer("valkey-server")
     return {"weft": str(weft), "valkey": str(valkey)}
 
 
@@ -180,6 +189,23 @@ def run_rows(names):
         failed += result["weft"] != "passed"
         results[row["name"]] = result
         RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+    return failed
+
+
+def test_rows(kind):
+    """Returns how many failed. Says which programs are missing."""
+    folder = pathlib.Path(os.environ["CLIENTS_BIN"])
+    failed = 0
+    for row in rows():
+        if row["kind"] != kind or row.get("absent"):
+            continue
+        command = folder / row["program"]
+        if not command.is_file():
+            print(f"missing: {row['name']}")
+            continue
+        _, error = run(row, programs()["weft"], str(command))
+        print(f"{row['name']}: {error or 'passed'}", flush=True)
+        failed += error is not None
     return failed
 
 
@@ -221,6 +247,8 @@ def page():
 def main():
     if sys.argv[1:] == ["--check"]:
         return 0 if DOCS.read_text() == page() else f"{DOCS} is out of date: run {__file__} --docs"
+    if sys.argv[1:2] == ["--test"]:
+        return 1 if test_rows(sys.argv[2]) else 0
     failed = 0 if sys.argv[1:] == ["--docs"] else run_rows(sys.argv[1:])
     DOCS.write_text(page())
     return 1 if failed else 0

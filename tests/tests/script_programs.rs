@@ -95,11 +95,15 @@ programs! {
     bee_queue: 10_000;
     bullmq: 10_000;
     celery: 2_000;
+    dramatiq: 2_000;
     express_sessions: 10_000;
+    huey: 2_000;
     locks: 2_000;
     rate_limits: 10_000;
     redisson: 4_000;
     redlock: 2_000;
     rq: 2_000;
+    socket_io: 2_000;
+    spring_data: 2_000;
     spring_session: 2_000;
 }

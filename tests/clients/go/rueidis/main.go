@@ -106,7 +106,9 @@ func blockingPop() {
 }
 
 func reconnection() {
-	victim := connect(rueidis.ClientOption{InitAddress: []string{local}, AlwaysPipelining: true})
+	// One connection. With more, the library learns of a kill when it uses the killed one again, and CLIENT ID may do that.
+	option := rueidis.ClientOption{InitAddress: []string{local}, AlwaysPipelining: true, PipelineMultiplex: -1}
+	victim := connect(option)
 	for range 20 {
 		id, err := victim.Do(ctx, victim.B().ClientId().Build()).AsInt64()
 		must("CLIENT ID", err, true)

@@ -3,7 +3,8 @@ from huey import RedisHuey
 
 from session import PORT, connect
 
-huey = RedisHuey("weft", host="127.0.0.1", port=PORT)
+# By default, the error of an attempt that is retried is a result, too.
+huey = RedisHuey("weft", host="127.0.0.1", port=PORT, store_intermediate_errors=False)
 
 
 @huey.task()
