@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use weft_command_spec::Flags;
 use weft_commands::Error;
 use weft_memory::holdings::ClientMemoryKind;
+use weft_state::asked_slot::AskedSlot;
 use weft_state::command_table::{Cmd, Run};
 use weft_state::queued::{Queued, Transaction};
 use weft_state::server::Server;
@@ -47,6 +48,11 @@ pub fn check(srv: &Server, session: &mut Session) -> Result<(), Error> {
 /// The commands that the session has queued.
 pub fn queue(session: &Session) -> &[Queued] {
     session.transaction.as_ref().map_or(&[], |transaction| &transaction.queue)
+}
+
+/// In cluster mode, the slot of the commands that the session has queued.
+pub fn slot(session: &Session) -> AskedSlot {
+    session.transaction.as_ref().map_or(AskedSlot::None, |transaction| transaction.slot)
 }
 
 /// Whether one of the queued commands runs a script.

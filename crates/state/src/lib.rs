@@ -31,6 +31,7 @@ pub mod ahead;
 pub mod answers;
 pub mod aof_policy;
 pub mod args;
+pub mod asked_slot;
 pub mod attempt;
 pub mod attention;
 pub mod authority;

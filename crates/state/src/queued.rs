@@ -1,6 +1,7 @@
 //! The commands that a client has queued since MULTI, and the keys that it watches.
 
 use crate::args::ArgBuf;
+use crate::asked_slot::AskedSlot;
 use crate::bio::Bio;
 use crate::command_table::Cmd;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub struct Transaction {
     pub db: usize,
     /// The union of the queued commands' flags.
     pub flags: u64,
+    /// In cluster mode, the slot of the queued commands.
+    pub slot: AskedSlot,
     /// A command was refused, so EXEC will be.
     pub failed: bool,
 }

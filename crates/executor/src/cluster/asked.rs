@@ -1,61 +1,37 @@
 //! The slot of a request, and whether its keys are here.
 
 use crate::dispatch::core::Core;
+use crate::dispatch::request::Request;
 use crate::script::resolve;
 use crate::transaction;
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use weft_base::num::parse_i64;
 use weft_base::slot::key_slot;
-use weft_cluster::{Asker, KeysFound, Slot};
+use weft_cluster::{Asker, KeysFound};
 use weft_command_spec::{CommandRole, Databases, Flags, GetKeys, Spec};
 use weft_keyspace::{Db, ExecContext, Guard};
 use weft_state::args::ArgBuf;
+pub use weft_state::asked_slot::AskedSlot;
 use weft_state::clients::ClientShared;
 use weft_state::command_table::{Cmd, Run};
 use weft_state::session::Session;
 
-/// The slot of a request: of its keys and shard channels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AskedSlot {
-    /// It has no keys.
-    None,
-    One(Slot),
-    Several,
-}
-
-impl AskedSlot {
-    fn add(self, slot: Slot) -> AskedSlot {
-        match self {
-            AskedSlot::None => AskedSlot::One(slot),
-            AskedSlot::One(first) if first == slot => self,
-            AskedSlot::One(_) | AskedSlot::Several => AskedSlot::Several,
-        }
-    }
-
-    /// The slot, if it is one.
-    pub fn one(self) -> Option<Slot> {
-        match self {
-            AskedSlot::One(slot) => Some(slot),
-            AskedSlot::None | AskedSlot::Several => None,
-        }
-    }
-}
-
-/// The slot of a request; of EXEC, that of all queued commands, unless one was refused: then EXEC is, too. O(arguments).
+/// The slot of a request; of EXEC, that of all queued commands, unless one was refused: then EXEC is, too. O(arguments); of EXEC, O(1).
 pub fn find_slot(session: &Session, cmd: &Cmd, args: &[&[u8]]) -> AskedSlot {
     let Run::Exec = cmd.run else { return slot_of_command(cmd.spec, args) };
     if session.transaction.as_ref().is_some_and(|transaction| transaction.failed) {
         return AskedSlot::None;
     }
-    let queued = transaction::queue(session).iter();
-    queued.fold(AskedSlot::None, |all, queued| {
-        match slot_of_command(queued.cmd.spec, &queued_args(&queued.args)) {
-            AskedSlot::None => all,
-            AskedSlot::One(slot) => all.add(slot),
-            AskedSlot::Several => AskedSlot::Several,
-        }
-    })
+    transaction::slot(session)
+}
+
+/// The slot of a request between MULTI and EXEC.
+pub fn slot_of_queued(cmd: &Cmd, request: &Request<'_>) -> AskedSlot {
+    match &request.key {
+        Some(key) if cmd.has_one_key(request.args.len()) => AskedSlot::One(key.slot),
+        _ => slot_of_command(cmd.spec, request.args),
+    }
 }
 
 /// Whether a request is a write without keys, or an EXEC of one.
@@ -71,7 +47,7 @@ pub fn writes_without_keys(session: &Session, cmd: &Cmd, args: &[&[u8]]) -> bool
 /// The slot of the keys and shard channels of a command.
 pub fn slot_of_command(spec: &Spec, args: &[&[u8]]) -> AskedSlot {
     let mut asked = AskedSlot::None;
-    match spec.hashed_positions(args, |at| asked = asked.add(key_slot(args[at]))) {
+    match spec.hashed_positions(args, |at| asked = asked.and(AskedSlot::One(key_slot(args[at])))) {
         Some(()) => asked,
         // It has no keys, and fails with an error of its own.
         None => AskedSlot::None,

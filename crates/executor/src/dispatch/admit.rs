@@ -127,6 +127,10 @@ fn queue(mut task: Task<'_>) -> Flow {
     messages::append_messages(&mut task);
     if let Some(transaction) = &mut task.session.transaction {
         transaction.push(task.cmd, flags, task.request.args, task.request.blobs);
+        if task.core.srv.is_in_cluster() {
+            let slot = cluster::asked::slot_of_queued(task.cmd, task.request);
+            transaction.slot = transaction.slot.and(slot);
+        }
     }
     let databases = task.core.srv.ks.databases();
     access::note_queued(task.session, task.cmd, task.request.args, databases);
