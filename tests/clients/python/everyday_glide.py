@@ -75,7 +75,7 @@ def blocking_pop(client):
 
 
 def repeat_incr(victim):
-    """INCR, again after the error that tells of a lost connection."""
+    """INCR, again after the error of a lost connection."""
     end = time.monotonic() + PATIENCE
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The modes of valkey-cli: each runs on the server and on a Valkey beside it, and prints the same. Prints each part that
+"""The modes of valkey-cli: each runs on the server and on a Valkey, and prints the same. Prints each part that
 has passed. table.py has the arguments.
 
 usage: valkey_cli.py PORT TLS_PORT CA CLUSTER_PORT REFERENCE_PORT FOLDER
@@ -22,7 +22,7 @@ LIBRARY = "#!lua name=mine\nserver.register_function('twice', function(keys, arg
 
 
 def run(port, *words, code=0, **options):
-    """What a command prints."""
+    """The output of a command."""
     if isinstance(options.get("input"), str):
         options["input"] = options["input"].encode()
     ended = subprocess.run([CLI, "-p", port, *words], capture_output=True, timeout=PATIENCE, **options)
@@ -31,7 +31,7 @@ def run(port, *words, code=0, **options):
 
 
 def cli(*words, prints=None, key=lambda text: text, **options):
-    """What a command prints on both servers. `key` leaves out what may differ."""
+    """The output of a command on both servers. `key` leaves out what may differ."""
     on_server, on_reference = (run(port, *words, **options) for port in (PORT, REFERENCE))
     assert key(on_server) == key(on_reference), f"{words}: {on_server}, not {on_reference}"
     assert prints is None or on_server == prints, f"{words}: {on_server!r}, not {prints!r}"
@@ -173,7 +173,7 @@ def latency():
 
 
 def load_in_reference(file):
-    """Restarts the data of the Valkey beside the server from a dump."""
+    """Restarts the data of the Valkey from a dump."""
     folder = run(REFERENCE, "CONFIG", "GET", "dir").splitlines()[1]
     shutil.copy(file, pathlib.Path(folder) / "dump.rdb")
     assert run(REFERENCE, "DEBUG", "RELOAD", "NOSAVE") == "OK\n"
