@@ -285,14 +285,19 @@ fn a_stopped_page_gives_the_terminal_back_and_continues() {
     page.wait_for("Requests");
     page.press("\u{1a}");
     let stat = format!("/proc/{}/stat", page.pid().as_raw_nonzero());
+    let is_stopped = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
     let deadline = Instant::now() + PATIENCE;
-    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+    while !is_stopped() {
         assert!(Instant::now() < deadline, "it doesn't stop");
         sleep(Duration::from_millis(20));
     }
-    // script(1) stops with its child, and continues it.
+    // script(1) stops a moment after its child, and continues it. A signal before that moment has no effect.
     let script = rustix::process::Pid::from_child(&page.script);
-    rustix::process::kill_process(script, rustix::process::Signal::CONT).unwrap();
+    while is_stopped() {
+        assert!(Instant::now() < deadline, "it doesn't continue");
+        rustix::process::kill_process(script, rustix::process::Signal::CONT).unwrap();
+        sleep(Duration::from_millis(20));
+    }
     page.press("?");
     page.wait_for("this help");
     page.press("qq");
