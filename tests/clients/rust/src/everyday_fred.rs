@@ -11,13 +11,12 @@ use std::time::{Duration, Instant};
 use fred::prelude::*;
 use fred::rustls::pki_types::{CertificateDer, pem::PemObject};
 use fred::rustls::{ClientConfig, RootCertStore};
-use fred::types::client::{ClientKillFilter, ClientKillType};
+use fred::types::client::ClientKillFilter;
 use fred::types::config::{TlsConfig, TlsConnector, TlsHostMapping};
 use fred::types::scripts::Script;
 use fred::types::streams::XReadResponse;
-use fred::types::{InfoKind, Message, RespVersion};
+use fred::types::{InfoKind, RespVersion};
 use futures_util::future::try_join_all;
-use tokio::sync::broadcast::Receiver;
 use tokio::time::{sleep, timeout};
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -130,29 +129,6 @@ async fn reconnection(client: &Client) -> Outcome {
     Ok(())
 }
 
-async fn next(messages: &mut Receiver<Message>) -> Result<String, Box<dyn Error>> {
-    Ok(timeout(PATIENCE, messages.recv()).await??.value.convert()?)
-}
-
-async fn lost_subscription(client: &Client) -> Outcome {
-    let subscriber = builder()?.build_subscriber_client()?;
-    subscriber.init().await?;
-    let subscriptions = subscriber.manage_subscriptions();
-    let mut messages = subscriber.message_rx();
-    subscriber.subscribe("news").await?;
-    let _: i64 = client.publish("news", "one").await?;
-    assert_eq!(next(&mut messages).await?, "one");
-    let killed: i64 =
-        client.client_kill(vec![ClientKillFilter::Type(ClientKillType::Pubsub)]).await?;
-    assert_eq!(killed, 1);
-    // It subscribes again by itself.
-    wait_until(|| async { Ok(client.publish::<i64, _, _>("news", "two").await? == 1) }).await?;
-    assert_eq!(next(&mut messages).await?, "two");
-    subscriptions.abort();
-    subscriber.quit().await?;
-    Ok(())
-}
-
 async fn streams(client: &Client) -> Outcome {
     for n in 0..100 {
         let limit = ("MAXLEN", "~", 1000);
@@ -243,8 +219,6 @@ async fn run() -> Outcome {
     done("blocking pop");
     reconnection(&client).await?;
     done("reconnection");
-    lost_subscription(&client).await?;
-    done("lost subscription");
     streams(&client).await?;
     done("streams");
     scripts(&client).await?;
