@@ -12,11 +12,12 @@
 //! * [`mailbox`] - messages to an I/O thread, each declared with its subject: [`push`], [`conn`], [`waiting`],
 //!   [`slow_lane`], [`feed`]; [`offload`]: jobs for threads that share the load
 //! * [`clients`] - facts about clients that any thread may read
-//! * [`command_table`] - commands by name; [`queued`]: MULTI and WATCH; [`redact`]: arguments that logs hide
+//! * [`command_table`] - commands by name; [`queued`]: MULTI and WATCH; [`asked_slot`]: the hash slot of a request; [`redact`]: arguments that logs hide
 //! * [`waiting`] - clients that are blocked on keys; [`slow_lane`]: queues of long commands
 //! * [`saves`], [`saving`], [`snapshot_waits`], [`replication_status`], [`feed`], [`replica_socket`]: persistence and
 //!   replication as other threads see them
-//! * [`stats`], [`latency`], [`commandlog`], [`info_state`], [`hot_keys`]: counters and their history
+//! * [`stats`] (with [`counter`]), [`slot_stats`], [`latency`], [`commandlog`], [`info_state`], [`hot_keys`]: counters and
+//!   their history
 //! * [`attention`] - bits that a thread reads once per command; [`pause`]: CLIENT PAUSE and its kin
 //! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
 //! * [`cluster`] - the map of the cluster, and the routes that follow from it; [`authority`]: until when this node may
