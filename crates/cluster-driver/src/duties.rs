@@ -81,8 +81,7 @@ impl Thread {
     fn take(&mut self) -> Option<Action> {
         let is_deadline = self.driver.queue().is_deadline_next();
         if is_deadline {
-            // Slots or the role may have gone while there was no lease.
-            self.publisher.publish();
+            self.publisher.publish_losses();
         }
         let mut queue = self.driver.queue();
         let action = queue.take();

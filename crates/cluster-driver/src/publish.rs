@@ -1,7 +1,8 @@
 //! The topology that requests see.
 //!
 //! It follows from the map of the machine, and the slots that it serves now. Slots that this node owns and doesn't serve
-//! are *suspended*: they are about to go to another node, and requests on them wait.
+//! are *suspended*: they are about to go to another node, and requests on them wait. Slots of the primary whose role this
+//! node is about to get are *expected*: requests that it would redirect wait.
 
 use crate::{Shared, Topology};
 use std::sync::Arc;
@@ -61,6 +62,14 @@ impl Publisher {
         self.shows_store
     }
 
+    /// Before a deadline: slots or the role may have gone while there was no lease. A replica has neither. If it is about to
+    /// lead, clients that come before the deadline is set would be refused.
+    pub fn publish_losses(&mut self) {
+        if self.driver.srv.nodes.cluster.topology().routes.is_primary() {
+            self.publish();
+        }
+    }
+
     /// Puts the present topology into force, if it is another one.
     pub fn publish(&mut self) {
         if !std::mem::take(&mut self.is_due) {
@@ -69,16 +78,17 @@ impl Publisher {
         let srv = self.driver.srv;
         let state = &srv.nodes.cluster;
         let before = state.topology();
-        let (map, suspended) = self.present(&before);
+        let (map, suspended, expected) = self.present(&before);
         let settings = settings_of(&srv.config());
-        if map == before.map && suspended == before.suspended && settings == before.settings {
+        let is_same = map == before.map && settings == before.settings;
+        if is_same && suspended == before.suspended && expected == before.expected {
             return;
         }
         let owns = !map.slots_of(before.me).is_empty();
         self.driver.note_forgotten(&before.map, &map);
         let mut topology = weft_state::cluster::Topology::new(map, before.me, settings);
-        topology.suspended = suspended;
-        let begins = !topology.suspended.is_empty();
+        (topology.suspended, topology.expected) = (suspended, expected);
+        let begins = !topology.suspended.is_empty() || !topology.expected.is_empty();
         // The role is about to go: no write at all may follow.
         let is_whole = begins && owns && self.serves.is_empty();
         {
@@ -94,12 +104,12 @@ impl Publisher {
         }
     }
 
-    /// The present map, and the slots that are suspended.
-    fn present(&mut self, before: &Topology) -> (Map, SlotSet) {
+    /// The present map, the slots that are suspended, and those that are expected.
+    fn present(&mut self, before: &Topology) -> (Map, SlotSet, SlotSet) {
         let me = self.driver.me;
-        let (map, incoming) = {
+        let (map, incoming, expected) = {
             let machine = self.driver.machine();
-            (machine.map(), machine.node().incoming())
+            (machine.map(), machine.node().incoming(), machine.node().expected())
         };
         self.shows_store = map.is_some();
         let mut map = map.unwrap_or_else(|| {
@@ -123,7 +133,7 @@ impl Publisher {
             }
             Duty::None | Duty::Follow { .. } => SlotSet::default(),
         };
-        (map, suspended)
+        (map, suspended, expected)
     }
 }
 

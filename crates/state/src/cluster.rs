@@ -24,13 +24,27 @@ pub struct Topology {
     pub routes: Routes,
     /// Slots that are about to go to another node: requests on them wait.
     pub suspended: SlotSet,
+    /// Slots that this replica is about to own: requests that it would redirect to their primary wait.
+    pub expected: SlotSet,
 }
 
 impl Topology {
     /// Compiles the routes of node `me`, which the map must have.
     pub fn new(map: Map, me: NodeId, settings: Settings) -> Topology {
         let routes = Routes::compile(&map, me, settings);
-        Topology { me, map, settings, routes, suspended: SlotSet::default() }
+        Topology {
+            me,
+            map,
+            settings,
+            routes,
+            suspended: SlotSet::default(),
+            expected: SlotSet::default(),
+        }
+    }
+
+    /// Whether this node may soon own a slot that it doesn't own.
+    pub fn is_coming(&self, slot: Slot) -> bool {
+        self.suspended.contains(slot) || self.expected.contains(slot)
     }
 }
 

@@ -3,6 +3,8 @@
 use crate::load::Load;
 use crate::on_each;
 use std::time::{Duration, Instant};
+use weft_testkit::client::encode;
+use weft_testkit::cluster::proxy::Link;
 use weft_testkit::cluster::session::Answer;
 use weft_testkit::cluster::slot::key_in;
 use weft_testkit::cluster::{Cluster, Kind, PATIENCE, Settings};
@@ -126,6 +128,36 @@ fn ordered_failovers_lose_nothing(kind: Kind) {
     let primary = cluster.owner(0).expect("all slots have an owner");
     let error = cluster.client(primary).cmd(&["CLUSTER", "FAILOVER"]).error();
     assert_eq!(error.as_deref(), Some("ERR You should send CLUSTER FAILOVER to a replica"));
+}
+
+/// The primary redirects clients to the replica as soon as it has given its role away. If the replica hasn't seen that, their
+/// requests wait there: it doesn't redirect them back.
+#[test]
+fn requests_wait_at_a_replica_that_is_about_to_lead() {
+    let settings = Settings { cut_store: true, timeout_ms: 20_000, ..Settings::of(2) };
+    let Some(cluster) = Cluster::formed(Kind::Weft, 1, settings) else { return };
+    for _ in 0..3 {
+        cluster.settle_replicas();
+        let old = cluster.owner(0).expect("all slots have an owner");
+        let new = cluster.replicas_of(old)[0];
+        cluster.link_to_store(new, Link::Slow(Duration::from_millis(300)));
+        let mut operator = cluster.client(new);
+        operator.send_raw(&encode(&["CLUSTER", "FAILOVER"])).expect("the node reads");
+        let (mut of_old, mut of_new) = (cluster.client(old), cluster.client(new));
+        of_new.ok(&["READONLY"]);
+        let redirect = format!("MOVED 0 127.0.0.1:{}", cluster.nodes[new].port());
+        let key = key_in(0, "k");
+        let is_redirected = || match of_old.cmd(&["SET", &key, "v"]).error() {
+            None => false,
+            Some(error) => error == redirect || panic!("{error}"),
+        };
+        cluster.wait_until("the primary has given its role away", is_redirected);
+        // It answers reads meanwhile.
+        assert_eq!(of_new.cmd(&["EXISTS", "none"]).int(), 0);
+        of_new.ok(&["SET", &key, "v"]);
+        assert!(cluster.view(new).myself().is_primary());
+        cluster.link_to_store(new, Link::Open);
+    }
 }
 
 /// FORCE and TAKEOVER of a replica whose primary runs, and of one whose primary is gone.

@@ -4,11 +4,12 @@
 //! commands that run have ended and their replies have left, commit. Until the outcome is seen, the
 //! slots stay suspended.
 
-use super::Node;
 use super::action::{Action, DrainId, Duty, Member, Ms, Revision, Transaction, Write};
 use super::layout::{HandoverId, HandoverValue, IslandValue, Key};
-use super::parts::{Drain, Moving, Yielding};
+use super::parts::{Drain, Moving, Waiting, Yielding};
 use super::proposals::Purpose;
+use super::request::NodeRequest;
+use super::{Node, Role};
 use crate::id::{NodeId, ShardId};
 use crate::planted::{self, Fault};
 use crate::slots::SlotSet;
@@ -37,6 +38,28 @@ impl Node {
             .filter(|handover| handover.to == Some(mine) && state.suspends(handover))
             .flat_map(|handover| handover.slots.iter())
             .collect()
+    }
+
+    /// Whether the primary is about to give its role to this replica. An operator has asked for it, and the request is neither
+    /// fulfilled nor withdrawn, as far as this node has seen.
+    pub fn expects_role(&self) -> bool {
+        let Role::Follows { shard, .. } = self.role() else { return false };
+        let Some(state) = &self.state else { return false };
+        let is_asked =
+            |waiting: &Waiting| waiting.sent && matches!(waiting.request, NodeRequest::Failover(_));
+        state.failovers.get(&shard).is_some_and(|request| request.to == self.me)
+            || self.requests.iter().any(is_asked)
+    }
+
+    /// The slots of the shard whose role this replica is about to get. The primary redirects clients here as soon as it has given
+    /// the role away, perhaps before this node has seen it.
+    pub fn expected(&self) -> SlotSet {
+        match (&self.state, self.role()) {
+            (Some(state), Role::Follows { shard, .. }) if self.expects_role() => {
+                state.slots_of(shard).cloned().unwrap_or_default()
+            }
+            _ => SlotSet::default(),
+        }
     }
 
     /// Everything on the slots that this node doesn't serve has ended. `has_keys`: there are keys of the slots.

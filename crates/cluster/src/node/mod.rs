@@ -113,6 +113,7 @@ struct Shown {
     duty: Duty,
     through: u64,
     map: Option<Revision>,
+    expects_role: bool,
 }
 
 /// A node.

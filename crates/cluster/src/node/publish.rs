@@ -7,11 +7,13 @@ use crate::slots::Slot;
 use weft_base::limits::SLOTS;
 
 impl Node {
-    /// Reports that [`Node::map`] may be another one.
+    /// Reports that [`Node::map`] or [`Node::expected`] may be another one.
     pub(super) fn publish(&mut self, out: &mut Vec<Action>) {
         let revision = self.state.as_ref().map(|state| state.revision);
-        if revision != self.shown.map {
+        let expects_role = self.expects_role();
+        if revision != self.shown.map || expects_role != self.shown.expects_role {
             self.shown.map = revision;
+            self.shown.expects_role = expects_role;
             out.push(Action::Publish);
         }
     }

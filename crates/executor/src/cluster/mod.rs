@@ -95,7 +95,7 @@ pub fn check(
         }
         Verdict::LookAtKeys => return Ok(Served::IfKeysAreHere),
         // The owner may redirect clients before this node has seen that it is the owner.
-        Verdict::Moved(_) if topology.suspended.contains(slot) => return Ok(Served::Soon),
+        Verdict::Moved(_) if topology.is_coming(slot) => return Ok(Served::Soon),
         verdict => verdict,
     };
     refusal(routes, &session.shared, slot, verdict).map_or(Ok(Served::Here), Err)
