@@ -3,15 +3,18 @@
 //! | the client | it may read `/metrics` and `/state.json` |
 //! |---|---|
 //! | sends a name and a password | if they are right and the user may run INFO |
-//! | sends none, and the default user needs no password | if the default user may run INFO, and the client is on this machine or `protected-mode` is off |
+//! | sends none, and the default user needs no password | if the default user may run INFO, and the client is on this machine and asks for it, or `protected-mode` is off |
 //! | sends none otherwise | no: 401 |
+//!
+//! A client asks for this machine if the header `Host` has an address, `localhost` or the name of this machine. Otherwise it may
+//! be a browser on this machine with a page of an attacker, who has made a name of his point to 127.0.0.1 (DNS rebinding).
 //!
 //! So the rules are those of a connection that sends INFO. Failed logins and refusals are in ACL LOG and are counted as
 //! there.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::Ordering;
 use weft_acl::{Context, Event, LogReason, Request};
 use weft_config::Id;
@@ -36,18 +39,27 @@ pub enum Refused {
     NoPermission,
     /// `protected-mode`.
     Protected,
+    /// `protected-mode`, and the client asks for another machine.
+    OtherHost,
 }
 
-/// Checks a request from `peer`. `authorization`: the header of that name. `path`: for ACL LOG.
+/// A request, as far as it matters here.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub peer: SocketAddr,
+    /// For ACL LOG.
+    pub path: &'a str,
+    /// The headers of these names.
+    pub authorization: Option<&'a [u8]>,
+    pub host: Option<&'a [u8]>,
+}
+
+/// Checks a request.
 ///
 /// # Errors
 /// The request is refused. ACL LOG has an entry.
-pub fn check(
-    srv: &Server,
-    peer: SocketAddr,
-    path: &str,
-    authorization: Option<&[u8]>,
-) -> Result<Reader, Refused> {
+pub fn check(srv: &Server, asked: Asked<'_>) -> Result<Reader, Refused> {
+    let Asked { peer, path, authorization, host } = asked;
     let log = |reason, user: &[u8]| note(srv, peer, path, reason, user);
     let identity = match authorization {
         Some(header) => {
@@ -63,8 +75,14 @@ pub fn check(
     if identity.must_log_in {
         return Err(Refused::LogIn);
     }
-    if authorization.is_none() && !is_local(peer.ip()) && srv.config().bool(Id::PROTECTED_MODE) {
-        return Err(Refused::Protected);
+    if authorization.is_none() && srv.config().bool(Id::PROTECTED_MODE) {
+        if !is_local(peer.ip()) {
+            return Err(Refused::Protected);
+        }
+        // Every browser sends it.
+        if host.is_some_and(|host| !is_of_this_machine(host)) {
+            return Err(Refused::OtherHost);
+        }
     }
     if !may_run(srv, &identity, "info") {
         srv.statistics.totals.acl_denied_commands.fetch_add(1, Ordering::Relaxed);
@@ -115,6 +133,25 @@ fn is_local(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
+/// Whether a header `Host` has an address, `localhost` or this machine's name.
+fn is_of_this_machine(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    if let Some(address) = host.strip_prefix('[') {
+        let end = address.find(']');
+        return end.is_some_and(|end| address[..end].parse::<Ipv6Addr>().is_ok());
+    }
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    let uname = rustix::system::uname();
+    let own = uname.nodename().to_bytes().to_ascii_lowercase();
+    let is_own = !own.is_empty() && name.as_bytes() == own;
+    // RFC 6761: names below localhost are those of this machine.
+    name.parse::<Ipv4Addr>().is_ok()
+        || name == "localhost"
+        || name.ends_with(".localhost")
+        || is_own
+}
+
 /// Adds an entry to ACL LOG.
 fn note(srv: &Server, peer: SocketAddr, path: &str, reason: LogReason, user: &[u8]) {
     let object = match reason {
@@ -152,6 +189,43 @@ mod tests {
         {
             assert_eq!(pair(header), None, "{header}");
         }
+    }
+
+    #[test]
+    fn hosts_of_this_machine_are_known() {
+        let uname = rustix::system::uname();
+        let own = uname.nodename().to_str().expect("a name");
+        for host in [
+            "127.0.0.1:9121",
+            "127.0.0.1",
+            "192.168.1.5:80",
+            "[::1]:9121",
+            "[::1]",
+            "localhost:9121",
+            "LocalHost",
+            "localhost.",
+            "weft.localhost:9121",
+            own,
+        ] {
+            assert!(is_of_this_machine(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "",
+            ":",
+            "attacker.example:9121",
+            "localhost.attacker.example",
+            "127.0.0.1.attacker.example",
+            "notlocalhost",
+            "[",
+            "[]",
+            "[127.0.0.1]",
+            "::1",
+            "127.0.0.1:9121:x.example",
+            "1",
+        ] {
+            assert!(!is_of_this_machine(host.as_bytes()), "{host}");
+        }
+        assert!(!is_of_this_machine(b"\xff"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The response to a request.
 
-use crate::access::{self, Refused};
+use crate::access::{self, Asked, Refused};
 use crate::exposition;
 use crate::negotiate::{self, Format};
 use crate::page::{self, File};
@@ -53,8 +53,10 @@ pub fn respond(
         }
         Route::Metrics | Route::State | Route::Keys | Route::Page(_) => {}
     }
-    let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let reader = match access::check(sampler.srv(), peer, path, authorization) {
+    let of = |name| headers.get(name).map(HeaderValue::as_bytes);
+    let (authorization, host) = (of(header::AUTHORIZATION), of(header::HOST));
+    let asked = Asked { peer, path, authorization, host };
+    let reader = match access::check(sampler.srv(), asked) {
         Ok(reader) => reader,
         Err(why) => return refuse(why),
     };
@@ -112,6 +114,11 @@ fn refuse(why: Refused) -> Response<Body> {
             StatusCode::FORBIDDEN,
             TEXT,
             "protected-mode is on: set a password for the default user, or read from this machine\n",
+        ),
+        Refused::OtherHost => answer(
+            StatusCode::FORBIDDEN,
+            TEXT,
+            "protected-mode is on: set a password for the default user, or ask for 127.0.0.1 or localhost\n",
         ),
     }
 }

@@ -1,7 +1,7 @@
 //! Rights to read, and the entries of ACL LOG about refusals.
 
 use weft_testkit::Client;
-use weft_tests::watched::{Watched, basic};
+use weft_tests::watched::{Response, Watched, basic};
 
 /// The value of a field of the newest entry of ACL LOG.
 fn logged(client: &mut Client, field: &str) -> String {
@@ -20,6 +20,28 @@ fn without_users_all_clients_on_this_machine_may_read() {
     // Wrong credentials are wrong, although none are needed.
     assert_eq!(watched.send("GET", "/metrics", &basic("nosuch", "x")).status, 401);
     assert_eq!(watched.send("GET", "/metrics", "Authorization: Bearer x\r\n").status, 401);
+}
+
+/// A web site whose name points to this machine: a browser sends its name.
+#[test]
+fn client_that_asks_for_another_machine_is_refused() {
+    let watched = Watched::start(&[]);
+    let status = |path: &str, host: &str, rest: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{rest}\r\n");
+        Response::parse(&watched.raw(request.as_bytes())).status
+    };
+    for path in ["/", "/metrics", "/state.json", "/keys.json"] {
+        assert_eq!(status(path, "attacker.example:9121", ""), 403, "{path}");
+        assert_eq!(status(path, "localhost.attacker.example", ""), 403, "{path}");
+        for host in ["127.0.0.1:9121", "localhost", "[::1]:9121"] {
+            assert_eq!(status(path, host, ""), 200, "{path} of {host}");
+        }
+    }
+    assert_eq!(status("/healthz", "weft.example", ""), 200);
+    // Browsers keep passwords for each name.
+    assert_eq!(status("/metrics", "weft.example", &basic("default", "x")), 200);
+    watched.server.client().ok(&["CONFIG", "SET", "protected-mode", "no"]);
+    assert_eq!(status("/metrics", "weft.example", ""), 200);
 }
 
 #[test]
