@@ -81,7 +81,7 @@ impl Watched {
 
     #[track_caller]
     pub fn send(&self, method: &str, path: &str, headers: &str) -> Response {
-        let request = format!("{method} {path} HTTP/1.1\r\nHost: weft\r\n{headers}\r\n");
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
         Response::parse(&self.raw(request.as_bytes()))
     }
 

@@ -482,6 +482,15 @@ impl<'g> Db<'g> {
         Ok(None)
     }
 
+    /// Calls `see` with a random record of a shard that the guard holds, unless it has expired. O(1) unless the table is
+    /// nearly empty.
+    pub fn see_random<T>(&mut self, shard: u16, see: impl FnOnce(RecordRef<'_>) -> T) -> Option<T> {
+        let (now, mut rng) = (self.context.over_ms, Rng::new(self.context.random()));
+        let table = self.table(shard);
+        let record = table.random(&mut || rng.next())?;
+        record.expiry().is_none_or(|at| at > now).then(|| see(record))
+    }
+
     /// A shard that the guard holds, chosen in proportion to its number of keys; `None` when
     /// there are no keys.
     fn random_shard(&mut self) -> Option<u16> {

@@ -60,7 +60,23 @@ export class Keys {
 }
 
 export class Memory {
-  show({ now: { memory: m } }) {
+  constructor() {
+    this.types = new Table(byId("type-memory"), "h-types", [
+      { name: "type", label: "Type", cell: (t) => t.type },
+      { ...number("bytes", "Memory", (t) => [`≈ ${bytes(t.bytes)}`, t.bytes]), share: (t) => t.share },
+      number("keys", "Keys", (t) => [`≈ ${short(t.keys)}`, t.keys]),
+      number("mean", "Mean of a key", (t) => [bytes(t.mean), t.mean]),
+      number("samples", "Samples", (t) => count(Math.round(t.samples))),
+    ], "There are no keys.");
+  }
+
+  showTypes(types) {
+    const all = types.reduce((sum, t) => sum + t.bytes, 0);
+    this.types.show(types.map((t) => ({ ...t, share: t.bytes / all })).sort((a, b) => b.bytes - a.bytes));
+  }
+
+  show({ now: { memory: m } }, keys) {
+    if (keys) this.showTypes(keys.types);
     const known = m.mem_clients_normal + m.mem_clients_slaves + m.mem_replication_backlog + m.used_memory_scripts + m.used_memory_startup;
     const parts = [
       ["Data", m.used_memory_dataset, "s1"],

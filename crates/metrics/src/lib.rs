@@ -15,7 +15,7 @@
 //! * [`table`] - the metrics; [`docs`]: the page that is made from them
 //! * [`sample`] - the state of the server at a scrape; [`tasks`]: its threads; [`exposition`]: the text;
 //!   [`state_json`]: `/state.json`
-//! * [`page`] - the files of the page; [`host`]: CPUs and interrupts; [`hot_keys`]: `/keys.json`
+//! * [`page`] - the files of the page; [`host`]: CPUs and interrupts; [`hot_keys`], [`type_memory`]: `/keys.json`
 //! * [`http`] - the thread, its limits; [`routes`]: paths; [`negotiate`]: formats; [`access`]: who may read; [`ready`]:
 //!   `/readyz`
 //!
@@ -35,6 +35,7 @@ pub mod sample;
 pub mod state_json;
 pub mod table;
 pub mod tasks;
+pub mod type_memory;
 
 use crate::sample::Sampler;
 use std::io;

@@ -66,7 +66,7 @@ pub fn respond(
             let state = state_json::state(&sampler.sample(), &sampler.machine(), reader);
             answer(StatusCode::OK, JSON, state.to_string())
         }
-        Route::Keys => answer(StatusCode::OK, JSON, sampler.hot_keys(reader).to_string()),
+        Route::Keys => answer(StatusCode::OK, JSON, sampler.keys(reader).to_string()),
         Route::Page(file) => {
             let mut response = answer(StatusCode::OK, file.content_type, file.contents);
             page::protect(response.headers_mut());

@@ -18,6 +18,7 @@ use crate::access::Reader;
 use crate::host::{Host, Reading};
 use crate::hot_keys::HotKeys;
 use crate::tasks::{Task, Tasks};
+use crate::type_memory::TypeMemory;
 use serde_json::Value;
 
 /// The sections of INFO that a scrape reads. The others are read from where INFO has them.
@@ -41,6 +42,7 @@ pub struct Sampler {
     huge_pages: HugePages,
     host: Host,
     hot_keys: HotKeys,
+    type_memory: TypeMemory,
 }
 
 /// Memory in huge pages as of the last count. The kernel walks all page tables for it.
@@ -69,21 +71,28 @@ impl Sampler {
     pub fn new(srv: &'static Server) -> Sampler {
         let (tasks, huge_pages) = (Tasks::default(), HugePages::default());
         let (host, hot_keys) = (Host::default(), HotKeys::default());
-        Sampler { core: Core::metrics(srv), tasks, huge_pages, host, hot_keys }
+        let (core, type_memory) = (Core::metrics(srv), TypeMemory::default());
+        Sampler { core, tasks, huge_pages, host, hot_keys, type_memory }
     }
 
     pub fn srv(&self) -> &'static Server {
         self.core.srv
     }
 
-    /// The keys of most requests. While this is called again within seconds, the I/O threads sample keys.
-    pub fn hot_keys(&mut self, reader: Reader) -> Value {
+    /// The keys of most requests, and the memory of each type. While this is called again within seconds, the I/O threads sample
+    /// keys.
+    pub fn keys(&mut self, reader: Reader) -> Value {
         if reader.may_monitor {
             let srv = self.core.srv;
             let now_ms = srv.mono_ms();
             self.hot_keys.add(now_ms, srv.statistics.hot_keys.take(now_ms));
         }
-        self.hot_keys.json(reader)
+        let mut keys = self.hot_keys.json(reader);
+        let ks = &self.core.srv.ks;
+        let all = ks.occupied_databases().map(|db| ks.counts(db).0 as u64).sum();
+        self.type_memory.draw(self.core.srv);
+        keys["types"] = self.type_memory.json(all);
+        keys
     }
 
     /// Reads the machine, which a scrape of metrics does not.

@@ -16,7 +16,7 @@ fn nonsense_is_refused() {
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         b"*1\r\n$4\r\nPING\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-        b"GET /metrics HTTP/1.1\r\nHost: a\r\nA b: c\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nA b: c\r\n\r\n",
     ] {
         let response = watched.raw(request);
         let is_error = response.is_empty() || Response::parse(&response).status >= 400;
@@ -31,7 +31,7 @@ fn huge_requests_are_refused() {
     let long = "x".repeat(1 << 20);
     let line = watched.raw(format!("GET /{long} HTTP/1.1\r\n\r\n").as_bytes());
     assert!(line.is_empty() || Response::parse(&line).status >= 400);
-    let header = format!("GET /metrics HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n");
+    let header = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nX: {long}\r\n\r\n");
     let header = watched.raw(header.as_bytes());
     assert!(header.is_empty() || Response::parse(&header).status == 431);
     let many: String = (0..100).map(|n| format!("A{n}: b\r\n")).collect();
@@ -70,7 +70,7 @@ fn clients_that_do_not_read_harm_no_one() {
     let watched = Watched::start(&[]);
     let mut greedy: Vec<_> = (0..2 * MOST).map(|_| watched.connect()).collect();
     for stream in &mut greedy {
-        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     }
     assert_eq!(watched.get("/metrics").status, 200);
     assert_eq!(watched.server.client().cmd(&["PING"]).text(), "PONG");
@@ -80,7 +80,7 @@ fn clients_that_do_not_read_harm_no_one() {
 #[test]
 fn further_requests_are_ignored() {
     let watched = Watched::start(&[]);
-    let twice = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    let twice = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
     let response = watched.raw(twice);
     let count = response.windows(8).filter(|part| part == b"HTTP/1.1").count();
     assert_eq!(count, 1, "{}", response.escape_ascii());

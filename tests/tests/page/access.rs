@@ -30,7 +30,7 @@ fn user_who_may_only_run_info_sees_no_keys_and_no_clients() {
     client.ok(&["CLIENT", "SETNAME", "hidden-name"]);
     client.ok(&["ACL", "SETUSER", "monitor", "on", ">pw", "+info"]);
     let keys = watched.send("GET", "/keys.json", &basic("monitor", "pw"));
-    assert_eq!((keys.status, &*keys.body), (200, r#"{"keys":null,"samples":0}"#));
+    assert_eq!((keys.status, &*keys.body), (200, r#"{"keys":null,"samples":0,"types":[]}"#));
     let Some(mut page) = start() else { return };
     page.navigate(&format!("http://monitor:pw@127.0.0.1:{}/", watched.port));
     page.wait_for_figures();

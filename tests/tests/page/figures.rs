@@ -82,6 +82,36 @@ fn clients_are_counted_and_listed() {
 }
 
 #[test]
+fn memory_by_type_is_about_that_of_memory_usage() {
+    let watched = Watched::start(&[]);
+    let Some(mut page) = open(&watched) else { return };
+    let mut client = watched.server.client();
+    for n in 0..300 {
+        client.ok(&["SET", &format!("text:{n}"), &"x".repeat(1000)]);
+        client.cmd(&["SADD", &format!("set:{n}"), "a", "b"]);
+    }
+    for n in 0..100 {
+        client.cmd(&["HSET", &format!("hash:{n}"), "f", &"x".repeat(5000)]);
+    }
+    let usage =
+        |client: &mut weft_testkit::Client, key| client.cmd(&["MEMORY", "USAGE", key]).int() as f64;
+    let expected = [
+        ("hash", usage(&mut client, "hash:1") * 100.0),
+        ("string", usage(&mut client, "text:1") * 300.0),
+        ("set", usage(&mut client, "set:1") * 300.0),
+    ];
+    until("the estimates are near", || {
+        let rows = page.rows("type-memory");
+        let bytes =
+            |row: &serde_json::Value| row["bytes"].as_str().and_then(|n| n.parse::<f64>().ok());
+        let is_near = |(row, (name, exact)): (&serde_json::Value, &(&str, f64))| {
+            row["type"] == *name && bytes(row).is_some_and(|n| (n / exact - 1.0).abs() < 0.3)
+        };
+        rows.len() == 3 && rows.iter().zip(&expected).all(is_near)
+    });
+}
+
+#[test]
 fn memory_is_that_of_info_and_its_parts_add_up() {
     let watched = Watched::start(&["--maxmemory", "512mb", "--maxmemory-policy", "allkeys-lru"]);
     let Some(mut page) = open(&watched) else { return };
