@@ -80,7 +80,8 @@ fn clients_that_do_not_read_harm_no_one() {
 #[test]
 fn further_requests_are_ignored() {
     let watched = Watched::start(&[]);
-    let twice = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
+    let twice =
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
     let response = watched.raw(twice);
     let count = response.windows(8).filter(|part| part == b"HTTP/1.1").count();
     assert_eq!(count, 1, "{}", response.escape_ascii());

@@ -222,11 +222,13 @@ const LAYERS: &[(&str, &[&str])] = &[
             "weft-config",
             "weft-durability",
             "weft-executor",
+            "weft-keyspace",
             "weft-net",
             "weft-process",
             "weft-replication-driver",
             "weft-scheduler",
             "weft-state",
+            "weft-types",
         ],
     ),
     (
