@@ -129,6 +129,8 @@ impl Thread {
                     // Another epoch: earlier writes wait for replicas that are not listed any more.
                     hub(srv).abandon_unconfirmed(srv);
                 }
+                // Until its map is published.
+                srv.nodes.cluster.authority.set_changes_role(!led);
                 self.driver.change_role(duty);
                 let quorum = srv.config().int(Id::CLUSTER_WRITE_QUORUM) > 0;
                 hub(srv).set_quorum(srv, quorum);
@@ -137,9 +139,12 @@ impl Thread {
                 let srv = self.driver.srv;
                 // Writes that are not confirmed are never answered: they may be lost.
                 hub(srv).abandon_unconfirmed(srv);
+                let authority = &srv.nodes.cluster.authority;
+                authority.set_changes_role(led && matches!(duty, Duty::Follow { .. }));
                 self.publisher.publish();
                 hub(srv).set_quorum(srv, false);
                 self.driver.change_role(duty);
+                authority.set_changes_role(false);
             }
         }
     }

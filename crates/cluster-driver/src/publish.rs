@@ -72,13 +72,14 @@ impl Publisher {
 
     /// Puts the present topology into force, if it is another one.
     pub fn publish(&mut self) {
-        if !std::mem::take(&mut self.is_due) {
+        if !self.is_due {
             return;
         }
         let srv = self.driver.srv;
         let state = &srv.nodes.cluster;
         let before = state.topology();
-        let (map, suspended, expected) = self.present(&before);
+        let Some((map, suspended, expected)) = self.present(&before) else { return };
+        self.is_due = false;
         let settings = settings_of(&srv.config());
         let is_same = map == before.map && settings == before.settings;
         if is_same && suspended == before.suspended && expected == before.expected {
@@ -88,6 +89,7 @@ impl Publisher {
         self.driver.note_forgotten(&before.map, &map);
         let mut topology = weft_state::cluster::Topology::new(map, before.me, settings);
         (topology.suspended, topology.expected) = (suspended, expected);
+        let leads = topology.routes.is_primary();
         let begins = !topology.suspended.is_empty() || !topology.expected.is_empty();
         // The role is about to go: no write at all may follow.
         let is_whole = begins && owns && self.serves.is_empty();
@@ -95,6 +97,9 @@ impl Publisher {
             let mut hand = srv.hand();
             let stop = hand.stop();
             change::put_into_force(srv, topology, &stop);
+            if leads {
+                state.authority.set_changes_role(false);
+            }
             if begins {
                 srv.suspend_slots(true, is_whole);
             }
@@ -104,12 +109,19 @@ impl Publisher {
         }
     }
 
-    /// The present map, the slots that are suspended, and those that are expected.
-    fn present(&mut self, before: &Topology) -> (Map, SlotSet, SlotSet) {
+    /// The present map, the slots that are suspended, and those that are expected. `None` if this node is about to lead: its role or
+    /// its deadline isn't in force yet, so the map would bring clients that are refused.
+    fn present(&mut self, before: &Topology) -> Option<(Map, SlotSet, SlotSet)> {
         let me = self.driver.me;
+        let may_lead = before.routes.is_primary()
+            || self.leads() && self.driver.srv.nodes.cluster.authority.bounded_until() > 0;
         let (map, incoming, expected) = {
             let machine = self.driver.machine();
-            (machine.map(), machine.node().incoming(), machine.node().expected())
+            let node = machine.node();
+            if node.leads() && !may_lead {
+                return None;
+            }
+            (machine.map(), node.incoming(), node.expected())
         };
         self.shows_store = map.is_some();
         let mut map = map.unwrap_or_else(|| {
@@ -133,7 +145,7 @@ impl Publisher {
             }
             Duty::None | Duty::Follow { .. } => SlotSet::default(),
         };
-        (map, suspended, expected)
+        Some((map, suspended, expected))
     }
 }
 

@@ -57,6 +57,11 @@ pub fn begin(
     Err(DOWN)
 }
 
+/// Whether this node may acknowledge nothing, since it is no primary: not even until a deadline that has passed.
+pub fn has_no_role(srv: &Server) -> bool {
+    srv.nodes.cluster.authority.bounded_until() == 0
+}
+
 /// Whether the reply depends on keys, channels or a transaction, and is not that of a replica, which promises nothing.
 fn needs_authority(srv: &Server, session: &Session, request: &Request<'_>, cmd: &Cmd) -> bool {
     // PUBLISH, FLUSHALL, SSUBSCRIBE, WAIT ...
@@ -94,7 +99,8 @@ fn is_of_replica(
 fn is_replica(srv: &Server) -> bool {
     let is_primary_by_map =
         || srv.nodes.cluster.current().0.is_some_and(|topology| topology.routes.is_primary());
-    srv.attention.load(Ordering::Relaxed) & attention::REPLICA != 0 && !is_primary_by_map()
+    let follows = srv.attention.load(Ordering::Relaxed) & attention::REPLICA != 0;
+    (follows || srv.nodes.cluster.authority.changes_role()) && !is_primary_by_map()
 }
 
 /// Refuses a request that needs authority which this node doesn't have. It comes before the errors of a replica: those would be

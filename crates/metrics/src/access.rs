@@ -2,7 +2,8 @@
 //!
 //! | the client | it may read `/metrics` and `/state.json` |
 //! |---|---|
-//! | sends a name and a password | if they are right and the user may run INFO |
+//! | sends the name and the password of a user who needs one | if they are right and the user may run INFO |
+//! | sends those of a user who needs no password | as the next line, for that user |
 //! | sends none, and the default user needs no password | if the default user may run INFO, and the client is on this machine and asks for it, or `protected-mode` is off |
 //! | sends none otherwise | no: 401 |
 //!
@@ -75,7 +76,8 @@ pub fn check(srv: &Server, asked: Asked<'_>) -> Result<Reader, Refused> {
     if identity.must_log_in {
         return Err(Refused::LogIn);
     }
-    if authorization.is_none() && srv.config().bool(Id::PROTECTED_MODE) {
+    // Any password is right for a user without one: it proves nothing.
+    if identity.user.nopass && srv.config().bool(Id::PROTECTED_MODE) {
         if !is_local(peer.ip()) {
             return Err(Refused::Protected);
         }
@@ -136,11 +138,15 @@ fn is_local(ip: IpAddr) -> bool {
 /// Whether a header `Host` has an address, `localhost` or this machine's name.
 fn is_of_this_machine(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
-    if let Some(address) = host.strip_prefix('[') {
-        let end = address.find(']');
-        return end.is_some_and(|end| address[..end].parse::<Ipv6Addr>().is_ok());
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((address, rest)) = host.strip_prefix('[').and_then(|host| host.split_once(']')) {
+        let port = rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port);
+        return port && address.parse::<Ipv6Addr>().is_ok();
     }
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let (name, port) = host.split_once(':').unwrap_or((host, ""));
+    if !is_port(port) {
+        return false;
+    }
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     let uname = rustix::system::uname();
     let own = uname.nodename().to_bytes().to_ascii_lowercase();

@@ -9,11 +9,11 @@ use weft_state::server::Server;
 use weft_types::{Kind, Type};
 
 /// Keys that one request draws.
-const DRAWS: usize = 64;
+const DRAWS: usize = 128;
 /// Elements of a collection whose memory is measured.
 const ELEMENTS: usize = 16;
 /// After this time a key counts half, in seconds.
-const HALF_LIFE_S: f64 = 30.0;
+const HALF_LIFE_S: f64 = 5.0;
 /// Requests that follow sooner draw no keys, in milliseconds.
 const PAUSE_MS: i64 = 200;
 

@@ -7,7 +7,7 @@
 //!
 //! See `docs/design/cluster-lease.md`.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 /// A deadline that never passes.
@@ -27,6 +27,8 @@ pub struct Authority {
     closed: AtomicU64,
     /// No line is logged about them before this time.
     quiet_until_ms: AtomicI64,
+    /// See [`Authority::changes_role`].
+    changes_role: AtomicBool,
     /// Held while the deadline or the term changes.
     changing: Mutex<()>,
 }
@@ -38,6 +40,7 @@ impl Default for Authority {
             term: AtomicU64::new(1),
             closed: AtomicU64::new(0),
             quiet_until_ms: AtomicI64::new(0),
+            changes_role: AtomicBool::new(false),
             changing: Mutex::new(()),
         }
     }
@@ -62,6 +65,17 @@ impl Authority {
             self.term.fetch_add(1, Ordering::SeqCst);
         }
         self.until_ms.store(until_ms, Ordering::SeqCst);
+    }
+
+    /// Whether a primary becomes a replica, or the other way round. As long as the topology in force has it as a replica, it answers
+    /// reads as one.
+    pub fn changes_role(&self) -> bool {
+        self.changes_role.load(Ordering::SeqCst)
+    }
+
+    /// See [`Authority::changes_role`].
+    pub fn set_changes_role(&self, changes: bool) {
+        self.changes_role.store(changes, Ordering::SeqCst);
     }
 
     /// Ends the term: no reply of a command that has executed before may leave.

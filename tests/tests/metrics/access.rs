@@ -38,8 +38,11 @@ fn client_that_asks_for_another_machine_is_refused() {
         }
     }
     assert_eq!(status("/healthz", "weft.example", ""), 200);
-    // Browsers keep passwords for each name.
-    assert_eq!(status("/metrics", "weft.example", &basic("default", "x")), 200);
+    assert_eq!(status("/metrics", "localhost", "Host: weft.example\r\n"), 403);
+    // A password that any user may have proves nothing; one of a user who needs it does.
+    assert_eq!(status("/metrics", "weft.example", &basic("default", "x")), 403);
+    watched.server.client().ok(&["ACL", "SETUSER", "monitor", "on", ">pw", "+info"]);
+    assert_eq!(status("/metrics", "weft.example", &basic("monitor", "pw")), 200);
     watched.server.client().ok(&["CONFIG", "SET", "protected-mode", "no"]);
     assert_eq!(status("/metrics", "weft.example", ""), 200);
 }

@@ -79,3 +79,38 @@ fn file_of_the_page_is_loaded() {
     let weft = Server::weft(&["--dir", dir.path().to_str().expect("valid UTF-8")]);
     assert_eq!(client(&weft).cmd(&["GET", "key"]).bytes(), Some(&b"v"[..]));
 }
+
+/// No version of Redis reads an RDB file of Weft; it reads an append-only file without one.
+#[test]
+fn append_only_file_of_the_page_is_loaded_by_redis() {
+    let name = "append_only_file_of_the_page_is_loaded_by_redis";
+    if locate::redis8().is_none() || locate::peer("valkey-cli").is_none() {
+        return skipped::note(name, "no redis8-server or valkey-cli");
+    }
+    let weft = Server::weft(&["--save", ""]);
+    client(&weft).ok(&["SET", "key", "v"]);
+    client(&weft).cmd(&["HSET", "hash", "field", "v"]);
+    assert_eq!(
+        client(&weft).cmd(&["HEXPIRE", "hash", "10000", "FIELDS", "1", "field"]).items()[0].int(),
+        1
+    );
+    assert_eq!(run("aof-use-rdb-preamble no", &weft, &weft), "OK\n");
+    assert_eq!(run("appendonly yes", &weft, &weft), "OK\n");
+    run("bgrewriteaof", &weft, &weft);
+    until("the file is written", || {
+        let info = client(&weft).cmd(&["INFO", "persistence"]).text();
+        info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
+    });
+    let dir = tempfile::tempdir().expect("a folder");
+    let (from, to) = (weft.dir().join("appendonlydir"), dir.path().join("appendonlydir"));
+    std::fs::create_dir(&to).expect("a folder");
+    for file in std::fs::read_dir(from).expect("the folder") {
+        let file = file.expect("a file");
+        std::fs::copy(file.path(), to.join(file.file_name())).expect("a copy");
+    }
+    let args = ["--dir", dir.path().to_str().expect("valid UTF-8"), "--appendonly", "yes"];
+    let redis = Server::redis8(&args).expect("redis8-server");
+    assert_eq!(client(&redis).cmd(&["GET", "key"]).bytes(), Some(&b"v"[..]));
+    let ttl = client(&redis).cmd(&["HTTL", "hash", "FIELDS", "1", "field"]).items()[0].int();
+    assert!((1..=10_000).contains(&ttl), "{ttl}");
+}

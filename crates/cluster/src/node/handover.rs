@@ -41,21 +41,23 @@ impl Node {
     }
 
     /// Whether the primary is about to give its role to this replica. An operator has asked for it, and the request is neither
-    /// fulfilled nor withdrawn, as far as this node has seen.
-    pub fn expects_role(&self) -> bool {
-        let Role::Follows { shard, .. } = self.role() else { return false };
-        let Some(state) = &self.state else { return false };
+    /// fulfilled nor withdrawn, as far as this node has seen. Without a lease it has seen too little.
+    pub(super) fn expects_role(&self, now: Ms) -> bool {
+        let (Role::Follows { shard, .. }, Some(state)) = (self.role(), &self.state) else {
+            return false;
+        };
         let is_asked =
             |waiting: &Waiting| waiting.sent && matches!(waiting.request, NodeRequest::Failover(_));
-        state.failovers.get(&shard).is_some_and(|request| request.to == self.me)
-            || self.requests.iter().any(is_asked)
+        let is_wanted = state.failovers.get(&shard).is_some_and(|request| request.to == self.me)
+            || self.requests.iter().any(is_asked);
+        is_wanted && self.has_lease(now)
     }
 
     /// The slots of the shard whose role this replica is about to get. The primary redirects clients here as soon as it has given
     /// the role away, perhaps before this node has seen it.
     pub fn expected(&self) -> SlotSet {
         match (&self.state, self.role()) {
-            (Some(state), Role::Follows { shard, .. }) if self.expects_role() => {
+            (Some(state), Role::Follows { shard, .. }) if self.shown.expects_role => {
                 state.slots_of(shard).cloned().unwrap_or_default()
             }
             _ => SlotSet::default(),

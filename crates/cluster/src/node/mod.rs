@@ -712,7 +712,7 @@ impl Node {
         self.shown.deadline = deadline;
         self.confirm(out);
         self.request_drains(out);
-        self.publish(out);
+        self.publish(now, out);
     }
 }
 

@@ -54,6 +54,11 @@ impl Node {
         }
     }
 
+    /// Whether this node is the primary of its shard, with data that it may serve.
+    pub fn leads(&self) -> bool {
+        matches!(self.role(), Role::Leads { .. }) && self.data.whole
+    }
+
     /// The replicas of this node's shard that may be promoted. A process that was on the list when it ended is none.
     pub fn listed(&self) -> Vec<NodeId> {
         let Some(state) = &self.state else { return Vec::new() };

@@ -1,16 +1,16 @@
 //! The map that clients see: the nodes that this one has met.
 
 use super::Node;
-use super::action::Action;
+use super::action::{Action, Ms};
 use crate::map::{self, Health, Map, Role};
 use crate::slots::Slot;
 use weft_base::limits::SLOTS;
 
 impl Node {
     /// Reports that [`Node::map`] or [`Node::expected`] may be another one.
-    pub(super) fn publish(&mut self, out: &mut Vec<Action>) {
+    pub(super) fn publish(&mut self, now: Ms, out: &mut Vec<Action>) {
         let revision = self.state.as_ref().map(|state| state.revision);
-        let expects_role = self.expects_role();
+        let expects_role = self.expects_role(now);
         if revision != self.shown.map || expects_role != self.shown.expects_role {
             self.shown.map = revision;
             self.shown.expects_role = expects_role;

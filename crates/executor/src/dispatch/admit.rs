@@ -305,7 +305,9 @@ fn admit_with_attention(
     {
         return Ok(Some(Suspend::Paused));
     }
-    if bits & attention::LEASE != 0 {
+    // A request that waits while the role goes away is redirected later.
+    let changes_role = || held_back.is_some() && authority::has_no_role(core.srv);
+    if bits & attention::LEASE != 0 && !changes_role() {
         authority::begin(core, session, request, cmd)?;
     }
     Ok(match served {
