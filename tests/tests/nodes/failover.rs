@@ -2,8 +2,12 @@
 
 use crate::load::Load;
 use crate::on_each;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
+use weft_testkit::Client;
 use weft_testkit::client::encode;
+use weft_testkit::cluster::node::Node;
 use weft_testkit::cluster::proxy::Link;
 use weft_testkit::cluster::session::Answer;
 use weft_testkit::cluster::slot::key_in;
@@ -133,6 +137,7 @@ fn ordered_failovers_lose_nothing(kind: Kind) {
 /// The primary redirects clients to the replica as soon as it has given its role away. If the replica hasn't seen that, their
 /// requests wait there: it doesn't redirect them back.
 #[test]
+#[ignore = "long: cargo xtask test --all"]
 fn requests_wait_at_a_replica_that_is_about_to_lead() {
     let settings = Settings { cut_store: true, timeout_ms: 20_000, ..Settings::of(2) };
     let Some(cluster) = Cluster::formed(Kind::Weft, 1, settings) else { return };
@@ -158,6 +163,60 @@ fn requests_wait_at_a_replica_that_is_about_to_lead() {
         assert!(cluster.view(new).myself().is_primary());
         cluster.link_to_store(new, Link::Open);
     }
+}
+
+/// Sets a flag on drop, so that threads end after a failure, too.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// While roles change, clients are redirected or wait, and both nodes answer reads of clients that said READONLY.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn ordered_failovers_refuse_no_client() {
+    let settings = Settings { timeout_ms: 20_000, ..Settings::of(2) };
+    let Some(cluster) = Cluster::formed(Kind::Weft, 1, settings) else { return };
+    cluster.settle_replicas();
+    let ports: Vec<u16> = cluster.nodes.iter().map(Node::port).collect();
+    let is_over = AtomicBool::new(false);
+    let writer = |node: usize| {
+        let mut client = Client::tcp(ports[node]);
+        while !is_over.load(Ordering::Relaxed) {
+            let error = client.cmd(&["SET", "key", "v"]).error();
+            if let Some(error) = error {
+                let port = error
+                    .strip_prefix("MOVED 12539 127.0.0.1:")
+                    .unwrap_or_else(|| panic!("{error}"));
+                client = Client::tcp(port.parse().expect("a port"));
+            }
+        }
+    };
+    let reader = |node: usize| {
+        let mut client = Client::tcp(ports[node]);
+        client.ok(&["READONLY"]);
+        while !is_over.load(Ordering::Relaxed) {
+            assert_eq!(client.cmd(&["EXISTS", "none"]).int(), 0);
+        }
+    };
+    thread::scope(|scope| {
+        let _end = SetAtEnd(&is_over);
+        let clients: Vec<_> = (0..2)
+            .flat_map(|node| [scope.spawn(move || writer(node)), scope.spawn(move || reader(node))])
+            .collect();
+        for _ in 0..env_or("CLUSTER_FAILOVERS", 6) {
+            let old = cluster.owner(0).expect("all slots have an owner");
+            let new = cluster.replicas_of(old)[0];
+            cluster.client(new).ok(&["CLUSTER", "FAILOVER"]);
+            cluster.wait_until("the replica leads", || cluster.owner(0) == Some(new));
+            cluster.settle_replicas();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|client| client.join().expect("no client is refused"));
+    });
 }
 
 /// FORCE and TAKEOVER of a replica whose primary runs, and of one whose primary is gone.
