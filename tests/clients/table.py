@@ -39,12 +39,16 @@ def rows():
 
 
 def version(row):
-    """The version that a lock file pins, or that a tool of the peers prints."""
+    """The version that a lock file pins, or that a program prints."""
     kind, name = row["version"].split(" ")[0], row["version"].split(" ")[-1]
     if kind == "text":
         return row["version"].removeprefix("text ")
     if kind == "peer":
         return subprocess.run([peer(name), "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
+    if kind == "program":
+        command = pathlib.Path(os.environ["CLIENTS_BIN"]) / name
+        said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+        return re.search(r"\d+(\.\d+)+", said.stdout + said.stderr).group()
     path = HERE / row["version"].split(" ")[1]
     if kind == "npm":
         return json.loads(path.read_text())["packages"][f"node_modules/{name}"]["version"]

@@ -14,9 +14,6 @@ pub const SHARDS: usize = 256;
 /// Hash slots per shard.
 pub const SLOTS_PER_SHARD: usize = SLOTS / SHARDS;
 
-/// The most I/O threads that can be configured.
-pub const MAX_IO_THREADS: usize = 256;
-
 /// The longest string value, and the default of `proto-max-bulk-len`.
 pub const MAX_STRING: usize = 512 * 1024 * 1024;
 

@@ -227,6 +227,9 @@ mod tests {
             "[127.0.0.1]",
             "::1",
             "127.0.0.1:9121:x.example",
+            "[::1]x.example:9",
+            "[::1]:x",
+            "localhost:x",
             "1",
         ] {
             assert!(!is_of_this_machine(host.as_bytes()), "{host}");

@@ -14,8 +14,8 @@ use std::fmt;
 
 /// All metrics of `sample`.
 pub fn write(sample: Sample, format: Format) -> Result<String, fmt::Error> {
-    /// About the size with few commands in use.
-    const ROOM: usize = 64 << 10;
+    /// More than the size with 64 I/O threads and few commands in use.
+    const ROOM: usize = 96 << 10;
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Table(sample)));
     let mut out = String::with_capacity(ROOM);

@@ -17,7 +17,7 @@ use weft_state::stats::Distribution;
 use crate::access::Reader;
 use crate::host::{Host, Reading};
 use crate::hot_keys::HotKeys;
-use crate::tasks::{Task, Tasks};
+use crate::tasks::{Task, Tasks, io_name};
 use crate::type_memory::TypeMemory;
 use serde_json::Value;
 
@@ -54,14 +54,15 @@ struct HugePages {
 }
 
 impl HugePages {
-    /// The time between two counts, as a multiple of the time of one.
+    /// The time between two counts, as a multiple of the time of one, and at least.
     const PAUSE: u32 = 1000;
+    const SHORTEST: Duration = Duration::from_secs(10);
 
     fn read(&mut self) -> u64 {
         let began = Instant::now();
         if self.next.is_none_or(|next| began >= next) {
             self.bytes = memory_maps().anonymous_huge;
-            self.next = Some(began + began.elapsed() * HugePages::PAUSE);
+            self.next = Some(began + (began.elapsed() * HugePages::PAUSE).max(HugePages::SHORTEST));
         }
         self.bytes
     }
@@ -199,14 +200,14 @@ impl Sample {
     }
 
     /// Threads by name, and the CPU on which each ran last.
-    pub fn places(&self) -> impl Iterator<Item = (String, usize)> {
+    pub fn places(&self) -> impl Iterator<Item = (&str, usize)> {
         let io = self.srv.threads.iter().enumerate().filter_map(|(n, thread)| {
             let cpu = thread.stats.load.last_cpu.get().checked_sub(1)?;
-            Some((format!("weft-io-{n}"), cpu as usize))
+            Some((io_name(n), cpu as usize))
         });
         // The first one of threads with the same name.
         let others = self.tasks.chunk_by(|a, b| a.name == b.name);
-        io.chain(others.map(|tasks| (tasks[0].name.clone(), tasks[0].cpu)))
+        io.chain(others.map(|tasks| (&*tasks[0].name, tasks[0].cpu)))
     }
 
     /// The fields `prefix` and a number, in ascending order of the number.

@@ -6,6 +6,7 @@ use crate::access::Reader;
 use crate::host::Reading;
 use crate::ready;
 use crate::sample::Sample;
+use crate::tasks::io_name;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -150,7 +151,7 @@ fn io_threads(sample: &Sample) -> Value {
         let cpu = stats.load.last_cpu.get().checked_sub(1);
         let node = cpu.and_then(|cpu| machine.cpu(cpu as usize)).map(|cpu| cpu.node);
         json!({
-            "name": format!("weft-io-{n}"),
+            "name": io_name(n),
             "active": n < active,
             "cpu": cpu,
             "node": node,

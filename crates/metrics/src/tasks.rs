@@ -3,16 +3,25 @@
 //! I/O threads publish their CPU time themselves. The others sleep most of the time, and some live only for seconds.
 //! Reading one takes some microseconds, so the kernel isn't asked about each I/O thread.
 
-use std::collections::HashMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
+use weft_state::threads::pool::MAX_IO_THREADS;
 
 /// Threads that publish their own CPU time.
 const PUBLISHED: &str = "weft-io-";
 
 /// The most threads that are read in one scrape.
 const MOST: usize = 256;
+
+/// The name of an I/O thread.
+pub fn io_name(number: usize) -> &'static str {
+    static NAMES: LazyLock<Vec<String>> =
+        LazyLock::new(|| (0..MAX_IO_THREADS).map(|n| format!("{PUBLISHED}{n}")).collect());
+    &NAMES[number]
+}
 
 /// A thread at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +33,16 @@ pub struct Task {
     pub cpu: usize,
 }
 
-/// Reads threads, and remembers their names.
+/// Reads threads. It keeps their files open, and reads the folder again only if a thread has begun or ended.
 #[derive(Debug)]
 pub struct Tasks {
     dir: PathBuf,
-    /// By id. A thread has its name before it works, and keeps it.
-    names: HashMap<u32, String>,
+    /// The number of links of the folder when it was read last, two more than that of threads.
+    links: u64,
+    /// The folder must be read again in any case: a thread that had just begun may not have had its name.
+    is_new: bool,
+    /// The files `stat` of the threads that are not I/O threads.
+    open: Vec<File>,
 }
 
 impl Default for Tasks {
@@ -41,34 +54,61 @@ impl Default for Tasks {
 impl Tasks {
     /// Reads below another folder.
     pub fn below(dir: &Path) -> Tasks {
-        Tasks { dir: dir.to_owned(), names: HashMap::new() }
+        Tasks { dir: dir.to_owned(), links: 0, is_new: false, open: Vec::new() }
     }
 
     /// All threads but the I/O threads, by name. Threads of the same name follow each other.
     pub fn read(&mut self) -> Vec<Task> {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return Vec::new() };
-        let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let ids: Vec<u32> = ids.collect();
-        self.names.retain(|id, _| ids.contains(id));
         let mut tasks = Vec::new();
-        for id in ids {
-            let dir = self.dir.join(id.to_string());
-            if self.name(id, &dir).starts_with(PUBLISHED) || tasks.len() == MOST {
-                continue;
-            }
-            // The thread may have ended.
-            let Ok(text) = fs::read_to_string(dir.join("stat")) else { continue };
-            tasks.extend(parse(&text));
+        // The number of threads stays the same if one has begun and another one ended, but a read of the latter fails.
+        let has_changed = self.links() != self.links || !self.read_open(&mut tasks);
+        if has_changed || self.is_new {
+            self.is_new = has_changed;
+            self.links = self.links();
+            self.open = self.files();
+            tasks.clear();
+            // A thread that ends now is missed.
+            self.read_open(&mut tasks);
         }
         tasks.sort_by(|a, b| a.name.cmp(&b.name));
         tasks
     }
 
-    fn name(&mut self, id: u32, dir: &Path) -> &str {
-        self.names.entry(id).or_insert_with(|| {
+    fn links(&self) -> u64 {
+        fs::metadata(&self.dir).map_or(0, |found| found.nlink())
+    }
+
+    /// Reads the open files. Returns whether all of their threads live.
+    fn read_open(&self, tasks: &mut Vec<Task>) -> bool {
+        /// A line is some 300 bytes long.
+        const LONGEST: usize = 2048;
+        let mut line = [0; LONGEST];
+        let mut all = true;
+        for file in &self.open {
+            let task = file
+                .read_at(&mut line, 0)
+                .ok()
+                .and_then(|n| parse(&String::from_utf8_lossy(&line[..n])));
+            all &= task.is_some();
+            tasks.extend(task.filter(|task| !task.name.starts_with(PUBLISHED)));
+        }
+        all
+    }
+
+    fn files(&self) -> Vec<File> {
+        let Ok(entries) = fs::read_dir(&self.dir) else { return Vec::new() };
+        let dirs = entries.filter_map(|entry| {
+            let entry = entry.ok()?;
+            entry.file_name().to_str()?.parse::<u32>().ok()?;
+            Some(entry.path())
+        });
+        // A thread has its name before it works, and keeps it. Until then, it has that of the thread that started it.
+        let others = dirs.filter(|dir| {
             let name = fs::read_to_string(dir.join("comm")).unwrap_or_default();
-            name.trim_end().to_owned()
-        })
+            !name.starts_with(PUBLISHED)
+        });
+        // The thread may have ended.
+        others.filter_map(|dir| File::open(dir.join("stat")).ok()).take(MOST).collect()
     }
 }
 
@@ -93,6 +133,8 @@ fn parse(stat: &str) -> Option<Task> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
+    use std::thread::{self, JoinHandle};
 
     fn stat(name: &str, user: u64, system: u64, cpu: u64) -> String {
         let mut fields = vec!["0".to_owned(); 50];
@@ -111,19 +153,43 @@ mod tests {
         assert_eq!(parse(""), None);
     }
 
+    /// A thread of this process that ends with the sender.
+    fn thread(name: &str) -> (mpsc::Sender<()>, JoinHandle<()>) {
+        let (sender, receiver) = mpsc::channel();
+        let (named, is_named) = mpsc::channel();
+        let body = move || {
+            named.send(()).expect("received");
+            _ = receiver.recv();
+        };
+        let thread = thread::Builder::new().name(name.into()).spawn(body).expect("a thread");
+        is_named.recv().expect("sent");
+        (sender, thread)
+    }
+
     #[test]
-    fn io_threads_are_left_out() {
-        let dir = tempfile::tempdir().expect("a folder");
-        for (id, name) in [(1, "weft-io-0"), (2, "weft-slow-0"), (3, "weft-aof")] {
-            let dir = dir.path().join(id.to_string());
-            fs::create_dir(&dir).expect("a folder");
-            fs::write(dir.join("comm"), format!("{name}\n")).expect("a file");
-            fs::write(dir.join("stat"), stat(name, id, 0, 0)).expect("a file");
+    fn threads_that_begin_and_end_are_found() {
+        let mut tasks = Tasks::default();
+        let mut names = || {
+            let names = tasks.read().into_iter().map(|task| task.name);
+            names.filter(|name| name.starts_with("weft-")).collect::<Vec<_>>()
+        };
+        let _io = thread("weft-io-0");
+        let (end, slow) = thread("weft-slow-0");
+        let _aof = thread("weft-aof");
+        assert_eq!(names(), ["weft-aof", "weft-slow-0"]);
+        assert_eq!(names(), ["weft-aof", "weft-slow-0"]);
+        drop(end);
+        slow.join().expect("ended");
+        // As many threads as before.
+        let _slow = thread("weft-slow-1");
+        // The kernel removes a thread's folder a moment after the thread can be joined.
+        while names() != ["weft-aof", "weft-slow-1"] {
+            thread::yield_now();
         }
-        let mut tasks = Tasks::below(dir.path());
-        let names = |tasks: Vec<Task>| tasks.into_iter().map(|task| task.name).collect::<Vec<_>>();
-        assert_eq!(names(tasks.read()), ["weft-aof", "weft-slow-0"]);
-        fs::remove_dir_all(dir.path().join("3")).expect("removed");
-        assert_eq!(names(tasks.read()), ["weft-slow-0"]);
+    }
+
+    #[test]
+    fn missing_folder_has_no_threads() {
+        assert_eq!(Tasks::below(Path::new("/nowhere")).read(), []);
     }
 }

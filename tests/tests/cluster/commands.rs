@@ -25,22 +25,24 @@ impl Side {
         let mut client = server.client();
         client.hello(resp);
         let mut side = Side { client, masks: Vec::new() };
-        side.masks.push((server.port().to_string(), "PORT"));
         side.learn_ids();
+        // After the ids, which may contain its digits.
+        side.masks.push((server.port().to_string(), "PORT"));
         side
     }
 
     /// CLUSTER RESET gives new ids.
     fn learn_ids(&mut self) {
-        self.masks.truncate(1);
+        let mut ids = Vec::new();
         for (name, mask) in [("MYID", "ME"), ("MYSHARDID", "SHARD")] {
             let id = self.client.cmd(&["CLUSTER", name]).text();
-            self.masks.push((id, mask));
+            ids.push((id, mask));
         }
+        self.masks.splice(..self.masks.len().min(ids.len()), ids);
     }
 
     fn my_id(&self) -> &str {
-        &self.masks[1].0
+        &self.masks[0].0
     }
 
     /// The reply to a command in which `ME` is this node.

@@ -5,6 +5,7 @@
 use super::Kind::{Counter, Gauge, Info};
 use super::{Metric, Out, Source, metric, read};
 use crate::sample::Sample;
+use crate::tasks::io_name;
 use std::fmt;
 use std::time::Duration;
 use weft_durability::aof::aof;
@@ -16,9 +17,12 @@ macro_rules! io_threads {
     ($read:expr) => {
         Source::Function("the thread's counters", |sample, out| {
             let read: fn(&ThreadStats) -> f64 = $read;
-            sample.srv.threads.iter().enumerate().try_for_each(|(n, thread)| {
-                out.value(&[&format!("weft-io-{n}")], read(&thread.stats))
-            })
+            sample
+                .srv
+                .threads
+                .iter()
+                .enumerate()
+                .try_for_each(|(n, thread)| out.value(&[io_name(n)], read(&thread.stats)))
         })
     };
 }
@@ -244,7 +248,7 @@ pub static WORK: [Metric; 12] = [
         Gauge,
         "weft_huge_pages_bytes",
         "Memory in transparent huge pages. Counting takes the kernel long if there is much memory, so the value is kept \
-         for a thousand times that long",
+         for a thousand times that long, and for 10 seconds at least",
         read("/proc/self/smaps_rollup", |s, out| out.value(&[], s.huge_pages as f64)),
         &[],
     ),
@@ -265,7 +269,7 @@ fn cpu(
     other: fn(&crate::tasks::Task) -> Duration,
 ) -> fmt::Result {
     for (n, thread) in sample.srv.threads.iter().enumerate() {
-        out.value(&[&format!("weft-io-{n}")], io(&thread.stats) as f64 / 1e6)?;
+        out.value(&[io_name(n)], io(&thread.stats) as f64 / 1e6)?;
     }
     for tasks in sample.tasks.chunk_by(|a, b| a.name == b.name) {
         let sum: Duration = tasks.iter().map(other).sum();
@@ -275,27 +279,28 @@ fn cpu(
 }
 
 fn thread_cpus(sample: &Sample, out: &mut Out<'_>) -> fmt::Result {
-    sample.places().try_for_each(|(name, cpu)| out.value(&[&name], cpu as f64))
+    sample.places().try_for_each(|(name, cpu)| out.value(&[name], cpu as f64))
 }
 
 fn thread_nodes(sample: &Sample, out: &mut Out<'_>) -> fmt::Result {
     let machine = &sample.srv.process.hardware.machine;
     let nodes = sample.places().filter_map(|(name, cpu)| Some((name, machine.cpu(cpu)?.node)));
-    nodes.into_iter().try_for_each(|(name, node)| out.value(&[&name], node as f64))
+    nodes.into_iter().try_for_each(|(name, node)| out.value(&[name], node as f64))
 }
 
 fn allowed_cpus(sample: &Sample, out: &mut Out<'_>) -> fmt::Result {
-    sample.srv.threads.iter().enumerate().try_for_each(|(n, thread)| {
-        out.value(&[&format!("weft-io-{n}"), &thread.cpus().to_string()], 1.0)
-    })
+    sample
+        .srv
+        .threads
+        .iter()
+        .enumerate()
+        .try_for_each(|(n, thread)| out.value(&[io_name(n), &thread.cpus().to_string()], 1.0))
 }
 
 fn active(sample: &Sample, out: &mut Out<'_>) -> fmt::Result {
     let active = sample.srv.threads.active();
     let numbers = 0..sample.srv.threads.iter().count();
-    numbers
-        .into_iter()
-        .try_for_each(|n| out.value(&[&format!("weft-io-{n}")], f64::from(u8::from(n < active))))
+    numbers.into_iter().try_for_each(|n| out.value(&[io_name(n)], f64::from(u8::from(n < active))))
 }
 
 /// The threads of the slow lane, without the others that have such counters.
