@@ -6,12 +6,15 @@
 use crate::publish::Publisher;
 use crate::thread::TICK;
 use crate::{Shared, spawn};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use weft_cluster::SlotSet;
 use weft_cluster::node::{Action, DrainId, Duty, RequestId};
 use weft_config::Id;
 use weft_replication_driver::hub;
 use weft_state::acting::ActionId;
+use weft_state::inquiry::Inquiry;
+use weft_state::server::Server;
 
 /// Interval of checks for the end of commands that a suspension waits for.
 const DRAIN: Duration = Duration::from_millis(2);
@@ -38,10 +41,43 @@ pub fn start(driver: Shared) -> std::io::Result<()> {
 struct Thread {
     driver: Shared,
     publisher: Publisher,
-    /// Suspensions, with the commands in the slow lane that began before them.
-    drains: Vec<(DrainId, Vec<ActionId>)>,
+    drains: Vec<Drain>,
     /// Replies that follow the publication of what they report.
     replies: Vec<(RequestId, Result<(), String>)>,
+}
+
+/// A suspension that begins. It has begun when nothing from before it is left.
+struct Drain {
+    id: DrainId,
+    /// The commands in the slow lane that began before it.
+    commands: Vec<ActionId>,
+    /// Since when they have ended.
+    ended: Option<Instant>,
+    /// The present question to the I/O threads, and the number of those that were answered.
+    inquiry: Option<Arc<Inquiry>>,
+    answered: usize,
+}
+
+impl Drain {
+    /// Whether the clients have all replies and messages from before. `limit`: then the wait ends in any case.
+    fn is_quiet(&mut self, srv: &Server, limit: Duration) -> bool {
+        /// See [`weft_state::inquiry`].
+        const TIMES: usize = 2;
+        let ended = *self.ended.get_or_insert_with(Instant::now);
+        match self.inquiry.as_ref().map(|inquiry| inquiry.result()) {
+            _ if ended.elapsed() > limit => return true,
+            Some(None) => return false,
+            Some(Some(withholds)) => {
+                self.answered += 1;
+                if self.answered >= TIMES && !withholds {
+                    return true;
+                }
+            }
+            None => {}
+        }
+        self.inquiry = Some(srv.inquire());
+        false
+    }
 }
 
 impl Thread {
@@ -104,7 +140,8 @@ impl Thread {
             Action::Drain(id) => {
                 self.publisher.publish();
                 let commands = srv.slow.acting.commands(|_, _| true);
-                self.drains.push((id, commands));
+                let drain = Drain { id, commands, ended: None, inquiry: None, answered: 0 };
+                self.drains.push(drain);
             }
             Action::Duty(duty) => self.change_duty(duty),
             Action::Confirm { through } => hub(srv).confirm(srv, through),
@@ -149,19 +186,22 @@ impl Thread {
         }
     }
 
-    /// Reports suspensions whose commands have ended.
+    /// Reports suspensions that have begun. If the role is about to go, the clients get first what they wait for: afterwards, this
+    /// node may acknowledge nothing.
     fn check_drains(&mut self) {
         if self.drains.is_empty() {
             return;
         }
         let srv = self.driver.srv;
         let running = srv.slow.acting.commands(|_, _| true);
-        let is_done =
-            |commands: &[ActionId]| !commands.iter().any(|command| running.contains(command));
-        let (done, left): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.drains).into_iter().partition(|(_, of)| is_done(of));
-        self.drains = left;
-        for (id, _) in done {
+        let is_role = self.publisher.serves_nothing();
+        let limit = Duration::from_millis(self.driver.machine().node().timeout() / 4);
+        let is_done = |drain: &mut Drain| {
+            !drain.commands.iter().any(|command| running.contains(command))
+                && (!is_role || drain.is_quiet(srv, limit))
+        };
+        let done: Vec<Drain> = self.drains.extract_if(.., is_done).collect();
+        for Drain { id, .. } in done {
             // A replica that gets the role must have everything, and say so at once.
             hub(srv).report_written(srv);
             let slots = self.driver.machine().node().slots_of_drain(id);

@@ -38,6 +38,11 @@ impl Publisher {
         (self.serves, self.is_due) = (slots, true);
     }
 
+    /// Whether the slots of this node, if it has any, are all about to go, as its role is.
+    pub fn serves_nothing(&self) -> bool {
+        self.serves.is_empty()
+    }
+
     /// Whether this node is a primary.
     pub fn leads(&self) -> bool {
         matches!(self.duty, Duty::Lead { .. })
@@ -92,7 +97,7 @@ impl Publisher {
         let leads = topology.routes.is_primary();
         let begins = !topology.suspended.is_empty() || !topology.expected.is_empty();
         // The role is about to go: no write at all may follow.
-        let is_whole = begins && owns && self.serves.is_empty();
+        let is_whole = begins && owns && self.serves_nothing();
         {
             let mut hand = srv.hand();
             let stop = hand.stop();

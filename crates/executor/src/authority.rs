@@ -17,6 +17,7 @@ use crate::transaction;
 use std::sync::atomic::Ordering;
 use weft_command_spec::Flags;
 use weft_commands::Error;
+use weft_pubsub::registry::Kind;
 use weft_state::attention;
 use weft_state::authority::NO_TERM;
 use weft_state::command_table::{Cmd, Run};
@@ -135,6 +136,12 @@ pub fn is_required(srv: &Server) -> bool {
 pub fn binds_messages(srv: &Server) -> bool {
     let attention = srv.attention.load(Ordering::Relaxed);
     attention & (attention::LEASE | attention::REPLICA) == attention::LEASE
+}
+
+/// Whether a message that is published here at this moment needs authority when it is delivered. A message of a replica needs none,
+/// nor does one of another node.
+pub fn binds_published(srv: &Server, kind: Kind) -> bool {
+    kind == Kind::Shard && is_required(srv) && !is_replica(srv)
 }
 
 /// A message on a shard channel is sent with the next reply: both need the present term.

@@ -57,6 +57,7 @@ pub fn tail(channel: &[u8], message: &[u8]) -> Blob {
 #[derive(Clone, Debug)]
 pub struct Published {
     tail: Blob,
+    needs_authority: bool,
     /// The subscribers of the channel itself, with the head for its kind.
     direct: Option<(&'static [u8], Ids)>,
     /// The subscribers of each matching pattern, with the pattern's head.
@@ -65,7 +66,12 @@ pub struct Published {
 
 impl Published {
     pub fn new(tail: Blob) -> Self {
-        Published { tail, direct: None, matched: Vec::new() }
+        Published { tail, needs_authority: false, direct: None, matched: Vec::new() }
+    }
+
+    /// A message that may be delivered only while this node has the authority of its lease.
+    pub fn bound(tail: Blob) -> Self {
+        Published { needs_authority: true, ..Published::new(tail) }
     }
 
     /// Adds receivers of the message as one of the channel. A client that is already among them gets it once.
@@ -94,9 +100,9 @@ impl Published {
         all.map(|(head, ids)| (Part { head, tail: &self.tail }, ids))
     }
 
-    /// Whether it is on a shard channel.
-    pub fn is_on_shard(&self) -> bool {
-        self.direct.as_ref().is_some_and(|(head, _)| *head == SHARD_MESSAGE)
+    /// Whether this node needs the authority of its lease to deliver it.
+    pub fn needs_authority(&self) -> bool {
+        self.needs_authority
     }
 
     /// The only part and its receivers, if there is exactly one.

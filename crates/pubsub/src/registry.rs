@@ -348,19 +348,36 @@ impl Registry {
         threads: &impl Post,
         accepted: &mut dyn FnMut(),
     ) -> Result<usize, MailboxFull> {
+        self.publish_as(false, (kind, channel, message), patience, threads, accepted)
+    }
+
+    /// As [`Registry::publish`]; `is_bound`: the message may be delivered only while this node has the authority of its lease.
+    ///
+    /// # Errors
+    /// As [`Registry::publish`].
+    #[inline]
+    pub fn publish_as(
+        &self,
+        is_bound: bool,
+        (kind, channel, message): (Kind, &[u8], &[u8]),
+        patience: CanWait,
+        threads: &impl Post,
+        accepted: &mut dyn FnMut(),
+    ) -> Result<usize, MailboxFull> {
         let slot = &self.slots[self.slot_of(channel)];
         let matches = kind == Kind::Channel && self.pattern_count.load(Ordering::Acquire) > 0;
         if !matches && slot.names.load(Ordering::Acquire) == 0 {
             accepted();
             return Ok(0);
         }
-        self.publish_to(slot, (kind, channel, message), (matches, patience), threads, accepted)
+        let message = (is_bound, kind, channel, message);
+        self.publish_to(slot, message, (matches, patience), threads, accepted)
     }
 
     fn publish_to(
         &self,
         slot: &Slot,
-        (kind, channel, message): (Kind, &[u8], &[u8]),
+        (is_bound, kind, channel, message): (bool, Kind, &[u8], &[u8]),
         (matches, patience): (bool, CanWait),
         threads: &impl Post,
         accepted: &mut dyn FnMut(),
@@ -384,7 +401,7 @@ impl Registry {
             }
         }
         accepted();
-        let mut messages = MessagesByThread::new(message::tail(channel, message));
+        let mut messages = MessagesByThread::new(message::tail(channel, message), is_bound);
         let head = if kind == Kind::Shard { message::SHARD_MESSAGE } else { message::MESSAGE };
         for (thread, ids) in direct.iter().flat_map(|s| &s.by_thread) {
             messages.message_to(*thread).add_direct(head, ids);
@@ -641,18 +658,22 @@ impl LockedParts<'_> {
 /// One message for each thread, under construction.
 struct MessagesByThread {
     tail: Blob,
+    is_bound: bool,
     all: SmallVec<[(u32, Published); 2]>,
 }
 
 impl MessagesByThread {
-    fn new(tail: Blob) -> Self {
-        MessagesByThread { tail, all: SmallVec::new() }
+    fn new(tail: Blob, is_bound: bool) -> Self {
+        MessagesByThread { tail, is_bound, all: SmallVec::new() }
     }
 
     fn message_to(&mut self, thread: u32) -> &mut Published {
         let found = self.all.iter().position(|(t, _)| *t == thread);
         let at = found.unwrap_or_else(|| {
-            self.all.push((thread, Published::new(self.tail.clone())));
+            let tail = self.tail.clone();
+            let published =
+                if self.is_bound { Published::bound(tail) } else { Published::new(tail) };
+            self.all.push((thread, published));
             self.all.len() - 1
         });
         &mut self.all[at].1

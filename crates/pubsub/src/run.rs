@@ -47,6 +47,7 @@ impl Run {
         let bytes = match (self.messages[0].only(), message.only()) {
             (Some((before, to)), Some((part, ids))) => {
                 let belongs = Arc::ptr_eq(to, ids)
+                    && self.needs_authority() == message.needs_authority()
                     && ids.len() >= MIN_RECEIVERS
                     && part.is_copied()
                     && before.is_copied()
@@ -72,9 +73,9 @@ impl Run {
         self.first
     }
 
-    /// Whether the messages are on a shard channel.
-    pub fn is_on_shard(&self) -> bool {
-        self.messages[0].is_on_shard()
+    /// Whether this node needs the authority of its lease to deliver the messages.
+    pub fn needs_authority(&self) -> bool {
+        self.messages[0].needs_authority()
     }
 
     /// Each message with its number.
@@ -122,6 +123,9 @@ mod tests {
         let mut shard = Published::new(tail(b"c", b"d"));
         shard.add_direct(SHARD_MESSAGE, &many);
         assert!(run.add(Box::new(shard)).is_ok());
+        let mut bound = Published::bound(tail(b"c", b"d"));
+        bound.add_direct(SHARD_MESSAGE, &many);
+        assert!(run.add(Box::new(bound)).is_err());
         assert!(run.together().is_some_and(|ids| Arc::ptr_eq(ids, &many)));
         let numbers: Vec<u64> = run.each().map(|(number, _)| number).collect();
         assert_eq!((run.first(), numbers), (7, vec![7, 8, 9]));

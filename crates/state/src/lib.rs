@@ -19,7 +19,7 @@
 //! * [`stats`] (with [`counter`]), [`slot_stats`], [`latency`], [`commandlog`], [`info_state`], [`hot_keys`]: counters and
 //!   their history
 //! * [`attention`] - bits that a thread reads once per command; [`pause`]: CLIENT PAUSE and its kin
-//! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread
+//! * [`threads`] - I/O threads and their mailboxes; [`crowd`], [`post`]: messages that wait for a thread; [`inquiry`]: a question to all
 //! * [`cluster`] - the map of the cluster, and the routes that follow from it; [`authority`]: until when this node may
 //!   acknowledge
 //! * [`node_links`] - links between the nodes of a cluster
@@ -52,6 +52,7 @@ pub mod held;
 pub mod held_back;
 pub mod hot_keys;
 pub mod info_state;
+pub mod inquiry;
 pub mod latency;
 pub mod listening;
 pub mod logged;

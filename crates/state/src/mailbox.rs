@@ -5,6 +5,7 @@
 
 use crate::conn::{ConnectionMessage, MoveMessage, ResumeMessage};
 use crate::feed::ReplicaMessage;
+use crate::inquiry::Inquiry;
 use crate::offload::OffloadMessage;
 use crate::push::PushMessage;
 use crate::slow_lane::SlowMessage;
@@ -12,6 +13,7 @@ use crate::waiting::WaitMessage;
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use weft_keyspace::wake_flag::WakeFlag;
 use weft_pubsub::inbox::{Addressed, To};
 
@@ -31,6 +33,8 @@ pub enum Message {
     /// A term of the node's authority has ended: replies that are withheld since then never leave.
     TermEnded,
     Thread(ThreadMessage),
+    /// The thread is asked what it withholds.
+    Inquiry(Arc<Inquiry>),
 }
 
 /// A message about the event loop itself.
@@ -59,7 +63,8 @@ impl Addressed for Message {
             | Message::Offload(_)
             | Message::Durable
             | Message::TermEnded
-            | Message::Thread(_) => To::Thread,
+            | Message::Thread(_)
+            | Message::Inquiry(_) => To::Thread,
         }
     }
 }

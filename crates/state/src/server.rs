@@ -9,6 +9,7 @@ use crate::command_table::CommandTable;
 use crate::configuration::Configuration;
 use crate::conn::ResumeMessage;
 use crate::defrag_state::Defrag;
+use crate::inquiry::Inquiry;
 use crate::listening::Listening;
 use crate::mailbox::{Message, ThreadMessage};
 use crate::pause::{PauseMode, Pauses};
@@ -314,6 +315,19 @@ impl Server {
     /// The counters of all threads that execute commands.
     pub fn all_stats(&self) -> impl Iterator<Item = &ThreadStats> + Clone {
         self.threads.iter().map(|thread| &thread.stats).chain(&self.statistics.slow_threads)
+    }
+
+    /// Asks every thread. See [`crate::inquiry`].
+    pub fn inquire(&self) -> Arc<Inquiry> {
+        let inquiry = Arc::new(Inquiry::default());
+        // Counted as a thread until all are asked.
+        inquiry.add();
+        self.broadcast(|| {
+            inquiry.add();
+            Message::Inquiry(inquiry.clone())
+        });
+        inquiry.answer(false);
+        inquiry
     }
 
     /// Sends `message` to every thread.

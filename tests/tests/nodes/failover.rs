@@ -5,7 +5,6 @@ use crate::on_each;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use weft_testkit::Client;
 use weft_testkit::client::encode;
 use weft_testkit::cluster::node::Node;
 use weft_testkit::cluster::proxy::Link;
@@ -13,6 +12,7 @@ use weft_testkit::cluster::session::Answer;
 use weft_testkit::cluster::slot::key_in;
 use weft_testkit::cluster::{Cluster, Kind, PATIENCE, Settings};
 use weft_testkit::rng::Rng;
+use weft_testkit::{Client, Value};
 use weft_tests::env_or;
 
 on_each!(
@@ -216,6 +216,55 @@ fn ordered_failovers_refuse_no_client() {
         }
         is_over.store(true, Ordering::Relaxed);
         clients.into_iter().for_each(|client| client.join().expect("no client is refused"));
+    });
+}
+
+/// While roles change, subscribers of a shard channel stay connected, on both nodes and with messages from both.
+#[test]
+#[ignore = "long: cargo xtask test --all"]
+fn ordered_failovers_close_no_subscriber() {
+    let settings = Settings { timeout_ms: 20_000, ..Settings::of(2) };
+    let Some(cluster) = Cluster::formed(Kind::Weft, 1, settings) else { return };
+    cluster.settle_replicas();
+    let ports: Vec<u16> = cluster.nodes.iter().map(Node::port).collect();
+    let is_over = AtomicBool::new(false);
+    let publish = |node: usize, message: &str| {
+        Client::tcp(ports[node]).cmd(&["SPUBLISH", "channel", message]);
+    };
+    let publisher = |node: usize| {
+        let mut client = Client::tcp(ports[node]);
+        while !is_over.load(Ordering::Relaxed) {
+            client.cmd(&["SPUBLISH", "channel", "message"]);
+        }
+    };
+    let subscriber = |node: usize| {
+        let mut client = Client::tcp(ports[node]);
+        client.send_raw(&encode(&["SSUBSCRIBE", "channel"])).expect("sent");
+        loop {
+            let pushed = client.read_frame().expect("it stays connected").value;
+            assert_eq!(pushed.error(), None);
+            if pushed.items().last().and_then(Value::bytes) == Some(b"end") {
+                return;
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let _end = SetAtEnd(&is_over);
+        let subscribers: Vec<_> = (0..6).map(|n| scope.spawn(move || subscriber(n % 2))).collect();
+        (0..4).for_each(|n| _ = scope.spawn(move || publisher(n % 2)));
+        for _ in 0..env_or("CLUSTER_FAILOVERS", 10) {
+            let old = cluster.owner(0).expect("all slots have an owner");
+            let new = cluster.replicas_of(old)[0];
+            cluster.client(new).ok(&["CLUSTER", "FAILOVER"]);
+            cluster.wait_until("the replica leads", || cluster.owner(0) == Some(new));
+            cluster.settle_replicas();
+        }
+        is_over.store(true, Ordering::Relaxed);
+        cluster.wait_until("all subscribers have the last message", || {
+            publish(cluster.owner(0).expect("all slots have an owner"), "end");
+            subscribers.iter().all(|subscriber| subscriber.is_finished())
+        });
+        subscribers.into_iter().for_each(|subscriber| subscriber.join().expect("not closed"));
     });
 }
 

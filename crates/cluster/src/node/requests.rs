@@ -110,7 +110,7 @@ impl Node {
         let step = match &waiting.request {
             NodeRequest::Meet(other) => self.meet(state, *other),
             NodeRequest::Replicate(primary) => self.replicate(state, *primary),
-            NodeRequest::Failover(mode) => self.fail_over(now, state, *mode),
+            NodeRequest::Failover(mode) => self.fail_over(now, state, *mode, waiting.sent),
             NodeRequest::Forget(node) if *node == self.me.node => {
                 refuse("ERR I tried hard but I can't forget myself...")
             }
@@ -221,7 +221,14 @@ impl Node {
         Ok(commit(state, &compared, writes))
     }
 
-    fn fail_over(&self, now: Ms, state: &State, mode: FailoverMode) -> Result<Step, Step> {
+    /// `sent`: the order was sent to the store. The primary may have obeyed before this node sees its own order.
+    fn fail_over(
+        &self,
+        now: Ms,
+        state: &State,
+        mode: FailoverMode,
+        sent: bool,
+    ) -> Result<Step, Step> {
         let Some((id, shard)) = state.shard_of(self.me.node) else { return Ok(Step::Wait) };
         let until = now + 4 * self.settings.timeout;
         let unlisted = mode == FailoverMode::Takeover
@@ -229,6 +236,7 @@ impl Node {
         let force = Step::Force(Forced { epoch: shard.epoch, until, unlisted });
         match self.role() {
             Role::None => Ok(Step::Wait),
+            Role::Leads { .. } if sent => Ok(Step::Done),
             Role::Leads { .. } => refuse("ERR You should send CLUSTER FAILOVER to a replica"),
             Role::Restarted { .. } if unlisted => Ok(force),
             Role::Restarted { .. } => refuse("ERR This node has restarted: use TAKEOVER"),

@@ -60,7 +60,9 @@ pub fn publish_patiently(
     patience: CanWait,
     accepted: &mut dyn FnMut(),
 ) -> Result<usize, MailboxFull> {
-    srv.clients.pubsub.publish(kind, channel, message, patience, srv, accepted)
+    let is_bound = authority::binds_published(srv, kind);
+    let registry = &srv.clients.pubsub;
+    registry.publish_as(is_bound, (kind, channel, message), patience, srv, accepted)
 }
 
 /// As [`publish_patiently`], also to the nodes of the cluster whose clients listen. The number of receivers is that of this
@@ -102,7 +104,9 @@ fn publish_to_links(
     publish_patiently(srv, kind, channel, message, patience, &mut || {
         accepted();
         // It can't fail: nothing waits.
-        let _ = links.publish(kind, channel, message, CanWait::None, srv, &mut || {});
+        let is_bound = authority::binds_published(srv, kind);
+        let message = (kind, channel, message);
+        let _ = links.publish_as(is_bound, message, CanWait::None, srv, &mut || {});
     })
 }
 
@@ -129,7 +133,7 @@ pub fn append_messages(core: &mut Core, session: &mut Session, reply: &mut Reply
         if let Message::Push(PushMessage::Published(published)) = message {
             published.for_client(client, |part| {
                 part.write(proto, reply);
-                is_bound |= binds && published.is_on_shard();
+                is_bound |= binds && published.needs_authority();
             });
         } else if let Message::Push(PushMessage::Invalidation { what, .. }) = message {
             what.write(proto, subscribes, reply);

@@ -116,7 +116,7 @@ impl Worker {
     #[cold]
     fn check_messages(&mut self, run: &Run) -> bool {
         let srv = self.core.srv;
-        if !run.is_on_shard() || srv.nodes.cluster.authority.lasts(srv.mono_ms()) {
+        if !run.needs_authority() || srv.nodes.cluster.authority.lasts(srv.mono_ms()) {
             return true;
         }
         for (_, message) in run.each() {
@@ -135,7 +135,7 @@ impl Worker {
         let srv = self.core.srv;
         if srv.nodes.cluster.authority.count_closed(srv.mono_ms()) {
             log_warning!(
-                "Closing connections without a reply: this node has no lease of the cluster's store."
+                "Closing connections without a reply: this node has no lease of the cluster's store, or leads no more."
             );
         }
         self.close(index);

@@ -126,6 +126,7 @@ impl Worker {
                 Message::Durable => self.handle_durable(),
                 Message::TermEnded => self.end_withheld(),
                 Message::Thread(message) => self.handle_thread(message),
+                Message::Inquiry(inquiry) => self.answer_inquiry(&inquiry),
             };
             if spent > AT_ONCE {
                 self.has_mail = true;

@@ -10,6 +10,7 @@ use crate::worker::events::CALL;
 use crate::worker::{Worker, token};
 use std::cmp::Reverse;
 use weft_net::lifecycle::Awaited;
+use weft_state::inquiry::Inquiry;
 
 impl Worker {
     /// Withholds a connection's replies, which depend on effect log unit `unit`, until that unit
@@ -50,6 +51,12 @@ impl Worker {
         // Read after the registration: units released before it are seen here, later ones cause a
         // notification.
         self.release_up_to(answers.upto());
+    }
+
+    /// Answers a question of the thread that changes this node's role. Returns the cost.
+    pub(super) fn answer_inquiry(&mut self, inquiry: &Inquiry) -> usize {
+        inquiry.answer(!self.withheld.is_empty());
+        CALL
     }
 
     /// Sends the replies that may go after further units became durable.

@@ -223,3 +223,17 @@ fn nodes_see_that_the_store_went_back() {
         assert_eq!(serving.next().is_none(), is_empty, "without its map, no slot has an owner");
     }
 }
+
+/// The primary obeys an order before the replica that has sent it sees it.
+#[test]
+fn order_that_was_obeyed_is_not_refused() {
+    for seed in 0..300 {
+        let mut world = world(seed, 2, 1);
+        run_until(&mut world, 3000);
+        world.request(pid(&world, 1), NodeRequest::Failover(FailoverMode::Plain));
+        run_until(&mut world, 6000);
+        let primary = world.store.truth.shards[&world.shard_ids[0]].value.primary.node;
+        assert_eq!((primary, &*world.refused), (world.ids[1], &[][..]), "seed {seed}");
+        assert_eq!(world.wrong, None);
+    }
+}

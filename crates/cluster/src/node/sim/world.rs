@@ -159,6 +159,8 @@ pub(super) struct World {
     pub epochs: BTreeMap<ShardId, (Revision, Member)>,
     /// The shard of each node, at the last commit.
     pub shard_of: BTreeMap<NodeId, ShardId>,
+    /// Errors that requests got.
+    pub refused: Vec<String>,
     pub wrong: Option<String>,
     pub tally: Tally,
     pub verbose: bool,
@@ -196,6 +198,7 @@ impl World {
             takeovers: BTreeMap::new(),
             epochs: BTreeMap::new(),
             shard_of: BTreeMap::new(),
+            refused: Vec::new(),
             wrong: None,
             tally: Tally::default(),
             verbose,
@@ -380,6 +383,7 @@ impl World {
             }
             Action::Reply { request, result } => {
                 let is_move = self.moves.remove(&request);
+                self.refused.extend(result.as_ref().err().cloned());
                 if self.marks.is_pending(request) {
                     self.end_mark_order(request, result.is_ok());
                 } else if result.is_ok() && is_move {
