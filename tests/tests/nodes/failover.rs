@@ -174,14 +174,31 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
+/// A shard of two nodes, and their ports.
+fn primary_and_replica() -> Option<(Cluster, Vec<u16>)> {
+    let settings = Settings { timeout_ms: 20_000, ..Settings::of(2) };
+    let cluster = Cluster::formed(Kind::Weft, 1, settings)?;
+    cluster.settle_replicas();
+    let ports = cluster.nodes.iter().map(Node::port).collect();
+    Some((cluster, ports))
+}
+
+/// Gives the role to and fro.
+fn order_failovers(cluster: &Cluster, times: u64) {
+    for _ in 0..times {
+        let old = cluster.owner(0).expect("all slots have an owner");
+        let new = cluster.replicas_of(old)[0];
+        cluster.client(new).ok(&["CLUSTER", "FAILOVER"]);
+        cluster.wait_until("the replica leads", || cluster.owner(0) == Some(new));
+        cluster.settle_replicas();
+    }
+}
+
 /// While roles change, clients are redirected or wait, and both nodes answer reads of clients that said READONLY.
 #[test]
 #[ignore = "long: cargo xtask test --all"]
 fn ordered_failovers_refuse_no_client() {
-    let settings = Settings { timeout_ms: 20_000, ..Settings::of(2) };
-    let Some(cluster) = Cluster::formed(Kind::Weft, 1, settings) else { return };
-    cluster.settle_replicas();
-    let ports: Vec<u16> = cluster.nodes.iter().map(Node::port).collect();
+    let Some((cluster, ports)) = primary_and_replica() else { return };
     let is_over = AtomicBool::new(false);
     let writer = |node: usize| {
         let mut client = Client::tcp(ports[node]);
@@ -207,13 +224,7 @@ fn ordered_failovers_refuse_no_client() {
         let clients: Vec<_> = (0..2)
             .flat_map(|node| [scope.spawn(move || writer(node)), scope.spawn(move || reader(node))])
             .collect();
-        for _ in 0..env_or("CLUSTER_FAILOVERS", 6) {
-            let old = cluster.owner(0).expect("all slots have an owner");
-            let new = cluster.replicas_of(old)[0];
-            cluster.client(new).ok(&["CLUSTER", "FAILOVER"]);
-            cluster.wait_until("the replica leads", || cluster.owner(0) == Some(new));
-            cluster.settle_replicas();
-        }
+        order_failovers(&cluster, env_or("CLUSTER_FAILOVERS", 6));
         is_over.store(true, Ordering::Relaxed);
         clients.into_iter().for_each(|client| client.join().expect("no client is refused"));
     });
@@ -223,10 +234,7 @@ fn ordered_failovers_refuse_no_client() {
 #[test]
 #[ignore = "long: cargo xtask test --all"]
 fn ordered_failovers_close_no_subscriber() {
-    let settings = Settings { timeout_ms: 20_000, ..Settings::of(2) };
-    let Some(cluster) = Cluster::formed(Kind::Weft, 1, settings) else { return };
-    cluster.settle_replicas();
-    let ports: Vec<u16> = cluster.nodes.iter().map(Node::port).collect();
+    let Some((cluster, ports)) = primary_and_replica() else { return };
     let is_over = AtomicBool::new(false);
     let publish = |node: usize, message: &str| {
         Client::tcp(ports[node]).cmd(&["SPUBLISH", "channel", message]);
@@ -252,13 +260,7 @@ fn ordered_failovers_close_no_subscriber() {
         let _end = SetAtEnd(&is_over);
         let subscribers: Vec<_> = (0..6).map(|n| scope.spawn(move || subscriber(n % 2))).collect();
         (0..4).for_each(|n| _ = scope.spawn(move || publisher(n % 2)));
-        for _ in 0..env_or("CLUSTER_FAILOVERS", 10) {
-            let old = cluster.owner(0).expect("all slots have an owner");
-            let new = cluster.replicas_of(old)[0];
-            cluster.client(new).ok(&["CLUSTER", "FAILOVER"]);
-            cluster.wait_until("the replica leads", || cluster.owner(0) == Some(new));
-            cluster.settle_replicas();
-        }
+        order_failovers(&cluster, env_or("CLUSTER_FAILOVERS", 10));
         is_over.store(true, Ordering::Relaxed);
         cluster.wait_until("all subscribers have the last message", || {
             publish(cluster.owner(0).expect("all slots have an owner"), "end");
